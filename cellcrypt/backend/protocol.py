@@ -1,0 +1,56 @@
+"""What a backend owes, written once.
+
+A backend is a module (or a plug-in's entry point) with a callable `open`. What `open` returns answers for (position,
+length) and remembers nothing that matters: its one operation is "XOR the key stream that starts at this position into
+this buffer". It may keep a live context for the position that it expects next, since a fresh one is dear; a miss costs
+time, never bytes.
+
+Theory: NIST SP 800-38A, section 6.5 and appendix B.1, with all 128 bits of the counter block incremented. The byte at
+position p comes from block p // 16, whose counter is (IV + p // 16) mod 2**128.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+BLOCK = 16  # bytes in an AES block (FIPS-197, section 3.1)
+COUNTERS = 1 << 128  # counter values before the key stream would repeat
+#: The position at which the key stream ends, in bytes.
+END = BLOCK * COUNTERS
+
+
+class Keystream(Protocol):
+    """One key and IV, ready to give key stream."""
+
+    def xor_into(self, position: int, buffer: memoryview, /) -> None:
+        """XOR the key stream that starts at byte `position` into all of `buffer`.
+
+        Args:
+            position: 0 to 16 * 2**128; position + len(buffer) does not pass that end (the caller has checked).
+            buffer: flat, contiguous, writable, of any length; nobody else touches it during the call.
+
+        Raises:
+            Whatever it likes: the caller turns it into BackendUnavailable and restores what it can.
+        """
+
+
+class Open(Protocol):
+    """Make a Keystream for a key of 16, 24 or 32 bytes and an IV of 16."""
+
+    def __call__(self, key: bytes, iv: bytes, /) -> Keystream: ...
+
+
+class Adapter(Protocol):
+    """A built-in backend's module."""
+
+    @staticmethod
+    def open(key: bytes, iv: bytes, /) -> Keystream: ...
+
+    @staticmethod
+    def version() -> str:
+        """Return the foreign library's version, and what it computes with where that is another library."""
+
+
+def counter_block(iv: int, position: int) -> int:
+    """Return the counter of the block that holds byte `position`, for the IV as an integer."""
+    return (iv + position // BLOCK) % COUNTERS

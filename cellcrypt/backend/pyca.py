@@ -1,0 +1,43 @@
+"""Backend "cryptography": AES-CTR by the cryptography package, which computes with OpenSSL.
+
+Rules of this file: the only one that imports cryptography for AES-CTR; the contract stands in protocol.py.
+"""
+
+from __future__ import annotations
+
+import cryptography
+from cryptography.hazmat.backends.openssl.backend import backend as openssl
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from .protocol import BLOCK, counter_block
+
+
+def version() -> str:
+    return f"{cryptography.__version__} ({openssl.openssl_version_text()})"
+
+
+class _Keystream:
+    __slots__ = ("_iv", "_key", "_next", "_update_into")
+
+    def __init__(self, key: bytes, iv: bytes) -> None:
+        self._key = algorithms.AES(key)
+        self._iv = int.from_bytes(iv, "big")
+        self._reopen(0)
+
+    def _reopen(self, position: int) -> None:
+        counter = counter_block(self._iv, position).to_bytes(BLOCK, "big")
+        context = Cipher(self._key, modes.CTR(counter)).encryptor()
+        self._update_into = context.update_into
+        within = bytearray(position % BLOCK)
+        self._update_into(within, within)
+        self._next = position
+
+    def xor_into(self, position: int, buffer: memoryview) -> None:
+        if position != self._next:
+            self._reopen(position)
+        self._next = -1  # no position: should the next line raise, the context is not trusted again
+        self._update_into(buffer, buffer)
+        self._next = position + len(buffer)
+
+
+open = _Keystream

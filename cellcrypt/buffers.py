@@ -1,0 +1,137 @@
+"""The one gate for bytes-like arguments.
+
+Rules of this file: whatever comes in, what goes on is a flat view of bytes; a non-contiguous buffer, a read-only
+destination or a wrong type is refused here, before anything is written, with Python's own exception types.
+
+Lengths are bytes whatever the item size: array('I', 127) is 508.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from operator import index
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING, TypeAlias
+
+from .compiled import core
+from .errors import OverlapError, PayloadLengthError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+#: Any C-contiguous bytes-like object, whatever its item size; and one that can be written.
+Buffer: TypeAlias = "ReadableBuffer"
+WritableBuffer: TypeAlias = "WriteableBuffer"
+
+KEY_LENGTHS = (16, 24, 32)
+IV_LENGTH = 16
+
+
+def readable(buffer: Buffer, name: str) -> memoryview:
+    """Return a flat view of the bytes of `buffer`, called `name` in errors.
+
+    Raises:
+        TypeError: not bytes-like. BufferError: not C-contiguous.
+    """
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise TypeError(f"{name} must be a bytes-like object, got {type(buffer).__name__}") from None
+    if not view.c_contiguous:
+        raise BufferError(f"{name} must be C-contiguous, got strides {view.strides} for shape {view.shape}")
+    if view.format == "B" and view.ndim == 1:
+        return view
+    return PickleBuffer(view).raw()
+
+
+def writable(buffer: WritableBuffer, name: str) -> memoryview:
+    """Return a flat view through which `buffer` can be written.
+
+    Raises:
+        TypeError: not bytes-like. BufferError: read-only or not C-contiguous.
+    """
+    view = readable(buffer, name)
+    if view.readonly:
+        raise BufferError(f"{name} must be writable, got a read-only {type(buffer).__name__}")
+    return view
+
+
+def check_length(view: memoryview, name: str, expected: int) -> None:
+    """Raise PayloadLengthError unless `view` has `expected` bytes."""
+    if len(view) != expected:
+        raise PayloadLengthError(f"{name} must be {expected} bytes, got {len(view)}")
+
+
+def secret(value: Buffer, name: str, lengths: tuple[int, ...]) -> bytes:
+    """Return a copy of a key or IV.
+
+    Raises:
+        TypeError: not bytes-like. ValueError: a length not among `lengths`; the message shows lengths only.
+    """
+    view = readable(value, name)
+    if len(view) not in lengths:
+        allowed = " or ".join(
+            [", ".join(map(str, lengths[:-1])), str(lengths[-1])] if lengths[1:] else [str(lengths[0])]
+        )
+        raise ValueError(f"{name} must be {allowed} bytes, got {len(view)}")
+    return bytes(view)
+
+
+def whole(value: int, name: str, unit: str) -> int:
+    """Return `value` as an int of at least 0.
+
+    Raises:
+        TypeError: it is no integer (a bool is none). ValueError: it is negative.
+    """
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an int, got bool")
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}") from None
+    if number < 0:
+        raise ValueError(f"{name} must be at least 0 {unit}, got {number}")
+    return number
+
+
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer (Python/C API, "Buffer structure"): the way to an address without a compiled core."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+
+def _interpreted_address(view: memoryview) -> int:
+    raw = _PyBuffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(raw), 0)
+    address = raw.buf or 0
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(raw))
+    return int(address)
+
+
+address = _interpreted_address if core is None else core.address
+
+
+def same_memory(source: memoryview, out: memoryview) -> bool:
+    """Return whether two views of one length are the same memory; False where they share none of it.
+
+    Raises:
+        OverlapError: they overlap without being the same.
+    """
+    distance = address(out) - address(source)
+    if distance and abs(distance) < len(out):
+        raise OverlapError(
+            f"out must be payload itself or apart from it, got one that begins {distance:+d} bytes from it"
+        )
+    return distance == 0
