@@ -32,8 +32,8 @@ typedef struct {
 typedef struct cc_kernel cc_kernel;
 
 /* One direction of one hop. 320 octets, 64-aligned by its owner: five cache lines, prefetched as a whole.
- * `spare` is the key-stream block that the position is in, of which `used` octets are gone; used == 16 means none is
- * left (and `spare` holds nothing). `next` is the counter of the block after it. */
+ * `spare` is the key-stream block that the position is in, of which `used` octets are gone (what stands in their place
+ * means nothing); used == 16 means none is left. `next` is the counter of the block after it. */
 typedef struct {
     uint8_t round_keys[CC_ROUND_KEYS]; /* in the kernel's own layout */
     uint8_t spare[CC_BLOCK];
@@ -41,7 +41,7 @@ typedef struct {
     cc_counter iv;      /* counter of block 0: position = 16 * (next - iv) - (16 - used), modulo the wrap */
     const cc_kernel *kernel;
     uint8_t rounds;     /* 10, 12 or 14 */
-    uint8_t used;       /* 0..16 */
+    uint8_t used;       /* 1..16 */
     uint8_t ended;      /* 1: the position is 16 * 2^128, no key stream is left */
     uint8_t reserved[21];
 } cc_stream;
@@ -57,8 +57,13 @@ struct cc_kernel {
      * counter.lo + blocks must not exceed 2^64. */
     void (*keystream)(const uint8_t *round_keys, unsigned rounds, cc_counter counter, uint8_t *out, size_t blocks);
 
-    /* The quick path for cells: see ctr.c, which guarantees what is said there. */
+    /* The quick path for cells, or NULL. What cc_xor_cells does, less the accounts: of the stream it writes `spare` only,
+     * and ctr.c moves `next` and `used`. ctr.c guarantees len >= 80, 1 <= used <= 16, count >= 1 and that the counter
+     * blocks of the whole call do not carry out of next.lo. */
     void (*xor_cells)(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count);
+
+    /* See cc_aes_limit. */
+    uint64_t (*aes_limit)(const uint8_t *round_keys, unsigned rounds, size_t blocks);
 };
 
 /* ---- ctr.c ---- */

@@ -1,0 +1,297 @@
+/* The portable kernel: AES in plain 64-bit integer arithmetic, for processors without AES instructions.
+ *
+ * Rules
+ *   - No table and no branch sees a secret: the S-box is computed, not looked up, so the time depends on lengths alone.
+ *   - Nothing depends on byte order, and nothing is wider than a uint64_t.
+ *
+ * Theory. Four blocks are worked on at once, "bit-sliced": plane j holds bit j of all 64 octets of their states. Octet p
+ * (FIPS-197, section 3.4: row p % 4, column p / 4) of block b owns bit 4 * p + b of every plane. Then
+ *   - SubBytes is one Boolean circuit over eight planes, which computes 64 S-boxes together;
+ *   - ShiftRows turns row r by r columns, and a column is 16 bits: it is a rotation of the plane by 16 * r;
+ *   - MixColumns looks at the next octets of its column, and an octet is 4 bits: a rotation inside each 16 bits.
+ * The circuit inverts in GF(2^8) seen as pairs over GF(2^4), and these as pairs over GF(2^2) (the idea of Rijmen, 2000, and
+ * of Satoh and others, ASIACRYPT 2001). Bases: w^2 = w + 1; z^2 = z + (w + 1); y^2 = y + (wz + w). They were chosen by
+ * trying all of them for the fewest additions on the way in and out. */
+#include "kernel.h"
+
+#define AT_ONCE 4 /* blocks in one set of planes */
+#define PLANES 8
+
+/* ---- arithmetic, 64 field elements at once; field `hi` is the coefficient of w, z or y ---- */
+
+typedef struct {
+    uint64_t hi, lo;
+} gf4;
+
+typedef struct {
+    gf4 hi, lo;
+} gf16;
+
+static inline gf4 add4(gf4 a, gf4 b)
+{
+    return (gf4){a.hi ^ b.hi, a.lo ^ b.lo};
+}
+
+static inline gf4 mul4(gf4 a, gf4 b)
+{
+    uint64_t low = a.lo & b.lo;
+    return (gf4){((a.hi ^ a.lo) & (b.hi ^ b.lo)) ^ low, (a.hi & b.hi) ^ low};
+}
+
+/* The square, which in GF(4) is also the inverse. */
+static inline gf4 square4(gf4 a)
+{
+    return (gf4){a.hi, a.hi ^ a.lo};
+}
+
+/* Times w + 1, the constant of GF(16). */
+static inline gf4 scale4(gf4 a)
+{
+    return (gf4){a.lo, a.hi ^ a.lo};
+}
+
+static inline gf16 add16(gf16 a, gf16 b)
+{
+    return (gf16){add4(a.hi, b.hi), add4(a.lo, b.lo)};
+}
+
+static inline gf16 mul16(gf16 a, gf16 b)
+{
+    gf4 low = mul4(a.lo, b.lo);
+    return (gf16){add4(mul4(add4(a.hi, a.lo), add4(b.hi, b.lo)), low), add4(scale4(mul4(a.hi, b.hi)), low)};
+}
+
+/* The square times wz + w, the constant of GF(256). */
+static inline gf16 square_scale16(gf16 a)
+{
+    return (gf16){{a.hi.hi ^ a.lo.lo, a.hi.hi ^ a.hi.lo ^ a.lo.hi}, {a.lo.lo, a.lo.hi}};
+}
+
+/* 1 / (hi z + lo) = (hi z + hi + lo) / norm, and the norm lies in GF(4). */
+static inline gf16 invert16(gf16 a)
+{
+    gf4 sum = add4(a.hi, a.lo);
+    gf4 norm = add4(mul4(sum, a.lo), scale4(square4(a.hi)));
+    gf4 inverse = square4(norm);
+    return (gf16){mul4(a.hi, inverse), mul4(sum, inverse)};
+}
+
+/* FIPS-197, section 5.1.1, on eight planes. */
+static inline void sub_bytes(uint64_t q[PLANES])
+{
+    /* from the field of the standard to the tower */
+    uint64_t q15 = q[1] ^ q[5], q615 = q[6] ^ q15, q24 = q[2] ^ q[4], q27 = q[2] ^ q[7];
+    gf16 lo = {{q24, q27}, {q[1] ^ q[7], q[0] ^ q615}};
+    gf16 hi = {{q[5] ^ q[7], q615 ^ q[3] ^ q24}, {q27 ^ q[3] ^ q[5], q[1]}};
+
+    /* 1 / (hi y + lo) = (hi y + hi + lo) / norm, and the norm lies in GF(16) */
+    gf16 sum = add16(hi, lo);
+    gf16 inverse = invert16(add16(mul16(sum, lo), square_scale16(hi)));
+    hi = mul16(hi, inverse);
+    lo = mul16(sum, inverse);
+
+    /* back again, with the affine map of the standard on top; its constant 0x63 flips planes 0, 1, 5 and 6 */
+    uint64_t t04 = lo.lo.lo ^ hi.lo.lo, t23 = lo.hi.lo ^ lo.hi.hi, t014 = lo.lo.hi ^ t04;
+    uint64_t t46 = hi.lo.lo ^ hi.hi.lo, t046 = hi.hi.lo ^ t04;
+    q[0] = ~(t04 ^ t23);
+    q[1] = ~t014;
+    q[2] = t014 ^ lo.hi.lo ^ hi.hi.hi;
+    q[3] = t23 ^ t046;
+    q[4] = t046;
+    q[5] = ~(t23 ^ hi.lo.lo ^ hi.lo.hi);
+    q[6] = ~t46;
+    q[7] = lo.hi.lo ^ t46;
+}
+
+static inline uint64_t rotate(uint64_t x, unsigned n)
+{
+    return x >> n | x << (64 - n);
+}
+
+static inline void shift_rows(uint64_t q[PLANES])
+{
+    const uint64_t row = 0x000f000f000f000f;
+    for (int j = 0; j < PLANES; j++)
+        q[j] = (q[j] & row) | (rotate(q[j], 16) & row << 4) | (rotate(q[j], 32) & row << 8) | (rotate(q[j], 48) & row << 12);
+}
+
+/* Each octet's place taken by the octet one or two below it in its column. */
+static inline uint64_t below(uint64_t x)
+{
+    return (x >> 4 & 0x0fff0fff0fff0fff) | (x << 12 & 0xf000f000f000f000);
+}
+
+static inline uint64_t two_below(uint64_t x)
+{
+    return (x >> 8 & 0x00ff00ff00ff00ff) | (x << 8 & 0xff00ff00ff00ff00);
+}
+
+/* FIPS-197, section 5.1.3: 2 a + 3 b + c + d = 2 (a + b) + b + (c + d), where b, c, d stand below a. Doubling moves each
+ * plane one up, and the top one also into planes 0, 1, 3 and 4 (the polynomial 0x11b). */
+static inline void mix_columns(uint64_t q[PLANES])
+{
+    uint64_t b[PLANES], pair[PLANES];
+    for (int j = 0; j < PLANES; j++) {
+        b[j] = below(q[j]);
+        pair[j] = q[j] ^ b[j];
+    }
+    for (int j = 0; j < PLANES; j++)
+        q[j] = b[j] ^ two_below(pair[j]) ^ (j ? pair[j - 1] : pair[7]) ^ (j == 1 || j == 3 || j == 4 ? pair[7] : 0);
+}
+
+/* ---- in and out of planes ---- */
+
+static inline void swap_bits(uint64_t *a, uint64_t *b, unsigned shift, uint64_t mask)
+{
+    uint64_t t = (*a >> shift ^ *b) & mask;
+    *b ^= t;
+    *a ^= t << shift;
+}
+
+/* Bit j of octet k of word i changes places with bit i of octet k of word j. */
+static void transpose(uint64_t q[PLANES])
+{
+    for (int i = 0; i < 8; i += 2)
+        swap_bits(&q[i], &q[i + 1], 1, 0x5555555555555555);
+    for (int i = 0; i < 6; i += i == 1 ? 3 : 1)
+        swap_bits(&q[i], &q[i + 2], 2, 0x3333333333333333);
+    for (int i = 0; i < 4; i++)
+        swap_bits(&q[i], &q[i + 4], 4, 0x0f0f0f0f0f0f0f0f);
+}
+
+/* Word b is to hold the even octets of block b and word 4 + b the odd ones, octet 2 k + odd in bits 8 k on: then
+ * `transpose` brings octet p of block b to bit 8 * (p / 2) + 4 * (p % 2) + b = 4 * p + b, as promised above. */
+static void slice(uint64_t q[PLANES], uint8_t blocks[AT_ONCE][CC_BLOCK])
+{
+    for (int i = 0; i < PLANES; i++) {
+        q[i] = 0;
+        for (int k = 0; k < 8; k++)
+            q[i] |= (uint64_t)blocks[i % AT_ONCE][2 * k + i / AT_ONCE] << 8 * k;
+    }
+    transpose(q);
+}
+
+static void unslice(uint8_t blocks[AT_ONCE][CC_BLOCK], uint64_t q[PLANES])
+{
+    transpose(q);
+    for (int i = 0; i < PLANES; i++)
+        for (int k = 0; k < 8; k++)
+            blocks[i % AT_ONCE][2 * k + i / AT_ONCE] = (uint8_t)(q[i] >> 8 * k);
+}
+
+static inline void add_round_key(uint64_t q[PLANES], const uint64_t key[PLANES])
+{
+    for (int j = 0; j < PLANES; j++)
+        q[j] ^= key[j];
+}
+
+/* FIPS-197, section 5.1. */
+static void encrypt(uint64_t q[PLANES], uint64_t keys[][PLANES], unsigned rounds)
+{
+    add_round_key(q, keys[0]);
+    for (unsigned r = 1; r < rounds; r++) {
+        sub_bytes(q);
+        shift_rows(q);
+        mix_columns(q);
+        add_round_key(q, keys[r]);
+    }
+    sub_bytes(q);
+    shift_rows(q);
+    add_round_key(q, keys[rounds]);
+}
+
+/* ---- the kernel ---- */
+
+/* SubWord of FIPS-197, section 5.2. */
+static void sub_word(uint8_t word[4])
+{
+    uint64_t q[PLANES];
+    for (int j = 0; j < PLANES; j++) {
+        q[j] = 0;
+        for (int i = 0; i < 4; i++)
+            q[j] |= (uint64_t)(word[i] >> j & 1) << i;
+    }
+    sub_bytes(q);
+    for (int i = 0; i < 4; i++) {
+        word[i] = 0;
+        for (int j = 0; j < PLANES; j++)
+            word[i] |= (uint8_t)((q[j] >> i & 1) << j);
+    }
+    cc_wipe(q, sizeof q);
+}
+
+/* FIPS-197, section 5.2. The round keys lie as the standard numbers them, one octet after the other. */
+static void expand(uint8_t round_keys[CC_ROUND_KEYS], const uint8_t *key, size_t key_len)
+{
+    const size_t total = CC_BLOCK * (key_len / 4 + 7); /* rounds = words in the key + 6 */
+    uint8_t word[4];
+    unsigned rcon = 1;
+
+    memcpy(round_keys, key, key_len);
+    for (size_t at = key_len; at < total; at += 4) {
+        memcpy(word, round_keys + at - 4, 4);
+        if (at % key_len == 0) {
+            uint8_t first = word[0];
+            word[0] = word[1];
+            word[1] = word[2];
+            word[2] = word[3];
+            word[3] = first;
+            sub_word(word);
+            word[0] ^= (uint8_t)rcon;
+            rcon = rcon << 1 ^ (rcon >> 7) * 0x11b;
+        } else if (key_len == 32 && at % key_len == 16)
+            sub_word(word);
+        for (int i = 0; i < 4; i++)
+            round_keys[at + i] = round_keys[at + i - key_len] ^ word[i];
+    }
+    cc_wipe(word, sizeof word);
+}
+
+static void slice_keys(uint64_t keys[][PLANES], const uint8_t *round_keys, unsigned rounds)
+{
+    uint8_t copies[AT_ONCE][CC_BLOCK];
+    for (unsigned r = 0; r <= rounds; r++) {
+        for (int b = 0; b < AT_ONCE; b++)
+            memcpy(copies[b], round_keys + CC_BLOCK * r, CC_BLOCK);
+        slice(keys[r], copies);
+    }
+    cc_wipe(copies, sizeof copies);
+}
+
+static void keystream(const uint8_t *round_keys, unsigned rounds, cc_counter counter, uint8_t *out, size_t blocks)
+{
+    uint64_t keys[CC_MAX_ROUNDS + 1][PLANES], q[PLANES];
+    uint8_t states[AT_ONCE][CC_BLOCK];
+
+    slice_keys(keys, round_keys, rounds);
+    while (blocks) {
+        size_t n = blocks < AT_ONCE ? blocks : AT_ONCE;
+        for (int b = 0; b < AT_ONCE; b++) {
+            cc_put64(states[b], counter.hi);
+            cc_put64(states[b] + 8, counter.lo + (unsigned)b);
+        }
+        slice(q, states);
+        encrypt(q, keys, rounds);
+        unslice(states, q);
+        memcpy(out, states, CC_BLOCK * n);
+        out += CC_BLOCK * n;
+        blocks -= n;
+        counter.lo += n;
+    }
+    cc_wipe(keys, sizeof keys);
+    cc_wipe(q, sizeof q);
+    cc_wipe(states, sizeof states);
+}
+
+/* There is no quicker loop than this kernel's own, so the limit is the time of `keystream` without its output. */
+static uint64_t aes_limit(const uint8_t *round_keys, unsigned rounds, size_t blocks)
+{
+    uint64_t keys[CC_MAX_ROUNDS + 1][PLANES], q[PLANES] = {0};
+    slice_keys(keys, round_keys, rounds);
+    for (size_t done = 0; done < blocks; done += AT_ONCE)
+        encrypt(q, keys, rounds);
+    cc_wipe(keys, sizeof keys);
+    return q[0];
+}
+
+const cc_kernel cc_portable = {"portable", expand, keystream, NULL, aes_limit};

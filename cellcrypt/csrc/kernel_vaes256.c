@@ -1,0 +1,82 @@
+/* The kernel for processors with VAES and AVX2 but without AVX-512: two blocks in a vector. Zen 3, Alder Lake and later. */
+#include "kernel.h"
+
+#ifdef CC_X86
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx2,aes,vaes")))
+#define LOCAL CC_INLINE TARGET
+#define LANES 2
+#define MASKED 0
+#define TABLE_PAYS 1000
+
+typedef __m256i vec;
+
+LOCAL vec load(const uint8_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+LOCAL void store(uint8_t *p, vec v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
+LOCAL vec broadcast(const uint8_t *p)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+}
+
+LOCAL vec broadcast64(uint64_t hi, uint64_t lo)
+{
+    return _mm256_broadcastsi128_si256(_mm_set_epi64x((long long)hi, (long long)lo));
+}
+
+LOCAL vec lanes(void)
+{
+    return _mm256_setr_epi64x(0, 0, 1, 0);
+}
+
+LOCAL vec add64(vec a, vec b)
+{
+    return _mm256_add_epi64(a, b);
+}
+
+LOCAL vec xor(vec a, vec b)
+{
+    return _mm256_xor_si256(a, b);
+}
+
+LOCAL vec shuffle(vec v, vec order)
+{
+    return _mm256_shuffle_epi8(v, order);
+}
+
+LOCAL vec enc(vec s, vec k)
+{
+    return _mm256_aesenc_epi128(s, k);
+}
+
+LOCAL vec enc_last(vec s, vec k)
+{
+    return _mm256_aesenclast_epi128(s, k);
+}
+
+/* v in lanes number n and above (none if n > 1, all if n < 1). */
+LOCAL vec from_lane(int n, vec v)
+{
+    const vec number = _mm256_setr_epi64x(0, 0, 1, 1);
+    return _mm256_andnot_si256(_mm256_cmpgt_epi64(_mm256_set1_epi64x(n), number), v);
+}
+
+/* n is 1: a whole vector is stored by `store`. */
+LOCAL void store_blocks(size_t n, uint8_t *p, vec v)
+{
+    (void)n;
+    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(v));
+}
+
+#include "x86_cells.h"
+
+const cc_kernel cc_vaes256 = {"vaes256", cc_x86_expand, keystream, xor_cells, aes_limit};
+#endif

@@ -1,0 +1,126 @@
+/* The kernel for processors with VAES and AVX-512: four blocks in a vector, and masks, so that heads and tails are stored
+ * without touching a neighbour. Ice Lake and later, Zen 4 and later: all of them have AVX512_VBMI as well. */
+#include "kernel.h"
+
+#ifdef CC_X86
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,aes,vaes,bmi2")))
+#define LOCAL CC_INLINE TARGET
+#define LANES 4
+#define MASKED 1
+#define TABLE_PAYS 1000
+
+typedef __m512i vec;
+
+LOCAL vec load(const uint8_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+LOCAL void store(uint8_t *p, vec v)
+{
+    _mm512_storeu_si512(p, v);
+}
+
+LOCAL vec broadcast(const uint8_t *p)
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p));
+}
+
+LOCAL vec broadcast64(uint64_t hi, uint64_t lo)
+{
+    return _mm512_broadcast_i32x4(_mm_set_epi64x((long long)hi, (long long)lo));
+}
+
+LOCAL vec lanes(void)
+{
+    return _mm512_setr_epi64(0, 0, 1, 0, 2, 0, 3, 0);
+}
+
+LOCAL vec add64(vec a, vec b)
+{
+    return _mm512_add_epi64(a, b);
+}
+
+LOCAL vec xor(vec a, vec b)
+{
+    return _mm512_xor_si512(a, b);
+}
+
+LOCAL vec shuffle(vec v, vec order)
+{
+    return _mm512_shuffle_epi8(v, order);
+}
+
+LOCAL vec enc(vec s, vec k)
+{
+    return _mm512_aesenc_epi128(s, k);
+}
+
+LOCAL vec enc_last(vec s, vec k)
+{
+    return _mm512_aesenclast_epi128(s, k);
+}
+
+/* v in lanes number n and above (none if n > 3, all if n < 1). */
+LOCAL vec from_lane(int n, vec v)
+{
+    const vec number = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
+    return _mm512_maskz_mov_epi64(_mm512_cmpge_epi64_mask(number, _mm512_set1_epi64(n)), v);
+}
+
+/* The first n octets, 1 to 64. */
+LOCAL __mmask64 first_octets(size_t n)
+{
+    return ~(uint64_t)0 >> (64 - n);
+}
+
+LOCAL vec load_first(size_t n, const uint8_t *p)
+{
+    return _mm512_maskz_loadu_epi8(first_octets(n), p);
+}
+
+LOCAL void store_first(size_t n, uint8_t *p, vec v)
+{
+    _mm512_mask_storeu_epi8(p, first_octets(n), v);
+}
+
+LOCAL void store_blocks(size_t n, uint8_t *p, vec v)
+{
+    store_first(16 * n, p, v);
+}
+
+/* The same within one block, n from 0 to 15. */
+LOCAL __m128i load_first16(size_t n, const uint8_t *p)
+{
+    return _mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p);
+}
+
+LOCAL void store_first16(size_t n, uint8_t *p, __m128i v)
+{
+    _mm_mask_storeu_epi8(p, (__mmask16)((1u << n) - 1), v);
+}
+
+/* n octets of v from number `at` on. */
+LOCAL __m128i rest16(size_t n, vec v, size_t at)
+{
+    const vec count = _mm512_castsi128_si512(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    vec order = _mm512_add_epi8(count, _mm512_set1_epi8((char)at));
+    return _mm512_castsi512_si128(_mm512_maskz_permutexvar_epi8((1u << n) - 1, order, v));
+}
+
+LOCAL vec load_spare(const uint8_t spare[16])
+{
+    return broadcast(spare);
+}
+
+LOCAL void store_spare(uint8_t spare[16], vec v, size_t used)
+{
+    _mm_storeu_si128((__m128i *)spare, rest16(16, v, (used - 1) / 16 * 16));
+}
+
+#include "x86_cells.h"
+
+const cc_kernel cc_vaes512 = {"vaes512", cc_x86_expand, keystream, xor_cells, aes_limit};
+#endif
