@@ -47,6 +47,11 @@ class Circuit:
         """Return how many hops there are."""
         return len(self._layers)
 
+    @property
+    def layers(self) -> tuple[ClientLayer, ...]:
+        """The layers, nearest hop first."""
+        return tuple(self._layers)
+
     def append(self, layer: ClientLayer) -> None:
         """Make the circuit one hop longer.
 

@@ -1,0 +1,413 @@
+"""Fetch a page through real Tor relays: a client small enough to be read in one sitting.
+
+Start relays on this machine, and a page to fetch; then fetch it:
+
+    python -m examples.loopback_relays 3                # prints the addresses of three relays
+    python -m http.server 8000 --bind 127.0.0.1
+    python -m examples.fetch_through_tor http://127.0.0.1:8000/ 127.0.0.1:PORT 127.0.0.1:PORT 127.0.0.1:PORT
+
+It is for relays of one's own. It has no directory: it asks each relay for its descriptor, and believes it. It does not
+look at the relay's certificates either, so the first hop is whoever answers; ntor then proves the onion key.
+
+What lives here: Link (TLS, and cells on it), TorCircuit (the hops and their windows), Stream. The handshakes are in
+tor_handshakes.py; all encryption of relay cells is cellcrypt.onion's.
+
+Theory: tor-spec, "Channels", "Circuit management", "Relay cells", "Flow control".
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hmac
+import secrets
+import socket
+import ssl
+import struct
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import urlsplit
+
+from cellcrypt import TOR_V4
+from cellcrypt.onion import (
+    PAYLOAD_LEN,
+    RELAY,
+    RELAY_EARLY,
+    TOR1,
+    Circuit,
+    ClientLayer,
+    RelayCell,
+    RelayLayout,
+)
+
+from .tor_handshakes import CreateFast, Handshake, Ntor, Relay
+
+# Commands of wire cells (tor-spec, "Cell Packet format").
+PADDING, DESTROY, CREATE_FAST, CREATED_FAST, VERSIONS, NETINFO = 0, 4, 5, 6, 7, 8
+CREATE2, CREATED2, VPADDING = 10, 11, 128
+# Commands of relay cells (tor-spec, "Relay cells").
+BEGIN, DATA, END, CONNECTED, SENDME, BEGIN_DIR, EXTEND2, EXTENDED2 = 1, 2, 3, 4, 5, 13, 14, 15
+
+LINK_PROTOCOLS = (4, 5)
+#: Seconds that an answer may take.
+PATIENCE = 20.0
+#: How often a circuit is asked for.
+TRIES = 3
+#: DATA cells that may be under way on a circuit and on a stream, and how many the SENDME of a stream stands for.
+CIRCUIT_WINDOW, STREAM_WINDOW, STREAM_SENDME = 1000, 500, 50
+
+_CELL = struct.Struct("!IB")
+
+
+class TorError(Exception):
+    """The relay did something that a client can't go on from."""
+
+
+class Destroyed(TorError):
+    """A relay destroyed the circuit; `reason` as in tor-spec, "Tearing down circuits"."""
+
+    def __init__(self, reason: int) -> None:
+        super().__init__(f"the circuit was destroyed, reason {reason}")
+        self.reason = reason
+
+
+class Link:
+    """A TLS connection to a relay, with cells on it. It carries one circuit here."""
+
+    def __init__(self, host: str, port: int) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # a relay's certificate is its own; its CERTS cell would vouch for it
+        self._socket = context.wrap_socket(socket.create_connection((host, port), PATIENCE))
+        self._reader = self._socket.makefile("rb")
+        self._shake_hands()
+
+    def _shake_hands(self) -> None:
+        """Agree on a link protocol and say hello. In VERSIONS alone a circuit ID has 2 bytes."""
+        versions = b"".join(version.to_bytes(2, "big") for version in LINK_PROTOCOLS)
+        self._socket.sendall(struct.pack("!HBH", 0, VERSIONS, len(versions)) + versions)
+        _, command, length = struct.unpack("!HBH", self._read(5))
+        theirs = {version for (version,) in struct.iter_unpack("!H", self._read(length))}
+        if command != VERSIONS or not theirs & set(LINK_PROTOCOLS):
+            raise TorError(f"link protocol must be one of {LINK_PROTOCOLS}, the relay has {sorted(theirs)}")
+        self.protocol = max(theirs & set(LINK_PROTOCOLS))
+        while self.read_cell()[1] != NETINFO:  # CERTS and AUTH_CHALLENGE come first, and go unread
+            pass
+        address = bytes([4, 4]) + socket.inet_aton(self._socket.getpeername()[0])
+        self.send(self.cell(0, NETINFO, bytes(4) + address + bytes(1)))
+
+    @staticmethod
+    def cell(circuit_id: int, command: int, payload: bytes = b"") -> bytearray:
+        """Return a wire cell of 514 bytes: circuit ID, command, payload padded with zeros."""
+        return bytearray(_CELL.pack(circuit_id, command) + payload.ljust(PAYLOAD_LEN, b"\0"))
+
+    def send(self, cell: bytes | bytearray) -> None:
+        self._socket.sendall(cell)
+
+    def read_cell(self) -> tuple[int, int, bytearray]:
+        """Return circuit ID, command and payload of the next cell that is no padding."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            circuit_id, command = _CELL.unpack(self._read(_CELL.size))
+            length = PAYLOAD_LEN if command < 128 else int.from_bytes(self._read(2), "big")
+            payload = bytearray(self._read(length))
+            if command not in (PADDING, VPADDING):
+                return circuit_id, command, payload
+        raise TimeoutError(f"only padding came for {PATIENCE} seconds")
+
+    def _read(self, length: int) -> bytes:
+        found = self._reader.read(length)
+        if len(found) != length:
+            raise TorError("the relay closed the link")
+        return found
+
+    def close(self) -> None:
+        self._reader.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+@dataclass
+class _Hop:
+    """What the client remembers of a hop for flow control; it counts DATA cells only."""
+
+    layout: RelayLayout
+    sendme_every: int
+    window: int = CIRCUIT_WINDOW
+    sent: int = 0
+    received: int = 0
+    #: Tags that the hop's SENDMEs must carry, oldest first.
+    expected: deque[bytes] = field(default_factory=deque)
+
+
+class TorCircuit:
+    """A circuit over `link`: grows hop by hop, carries streams, keeps the windows.
+
+    `sendmes_checked` and `sendmes_sent` count the authenticated SENDMEs of all hops.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.id = 0x8000_0000 | secrets.randbits(31)  # the highest bit says: made by who opened the link
+        self.layers = Circuit()
+        self.sendmes_checked = self.sendmes_sent = 0
+        self._hops: list[_Hop] = []
+        self._streams: dict[int, Stream] = {}
+
+    # -- hops ----------------------------------------------------------------------------------------------------------
+
+    def create(self, handshake: Handshake) -> None:
+        """Make the first hop, with the relay at the other end of the link."""
+        request = handshake.request()
+        if handshake.htype is None:
+            self.link.send(Link.cell(self.id, CREATE_FAST, request))
+            reply = bytes(self._answer(CREATED_FAST))
+        else:
+            header = struct.pack("!HH", handshake.htype, len(request))
+            self.link.send(Link.cell(self.id, CREATE2, header + request))
+            reply = _counted(self._answer(CREATED2))
+        self._joined(handshake, reply)
+
+    def extend(self, relay: Relay, handshake: Handshake) -> None:
+        """Make the circuit one hop longer."""
+        if handshake.htype is None:
+            raise TorError("CREATE_FAST is for the first hop only")
+        request = handshake.request()
+        address = socket.inet_aton(relay.host) + relay.port.to_bytes(2, "big")
+        specifiers = ((0, address), (2, relay.identity), (3, relay.ed25519))
+        body = bytes([len(specifiers)])
+        body += b"".join(bytes([kind, len(value)]) + value for kind, value in specifiers)
+        body += struct.pack("!HH", handshake.htype, len(request)) + request
+        self.send(RelayCell(EXTEND2, data=body), command=RELAY_EARLY)
+        hop, cell = self.receive()
+        if cell.command != EXTENDED2 or hop != len(self.layers) - 1:
+            raise TorError(f"hop {hop} answered EXTEND2 with relay command {cell.command}")
+        self._joined(handshake, _counted(cell.data))
+
+    def _joined(self, handshake: Handshake, reply: bytes) -> None:
+        self.layers.append(ClientLayer(handshake.finish(reply)))
+        self._hops.append(_Hop(handshake.cell_layout, handshake.sendme_every))
+
+    def _answer(self, wanted: int) -> bytearray:
+        command, payload = self._next_cell()
+        if command != wanted:
+            raise TorError(f"the relay answered with command {command}, not {wanted}")
+        return payload
+
+    def _next_cell(self) -> tuple[int, bytearray]:
+        while True:
+            circuit_id, command, payload = self.link.read_cell()
+            if circuit_id == self.id:
+                break
+        if command == DESTROY:
+            raise Destroyed(payload[0])
+        return command, payload
+
+    # -- relay cells ---------------------------------------------------------------------------------------------------
+
+    def wire_cell(self, cell: RelayCell, hop: int = -1, command: int = RELAY) -> bytearray:
+        """Return `cell`, encrypted for `hop`, as a wire cell: the payload is encrypted where it lies."""
+        wire = bytearray(TOR_V4.cell_len)
+        _CELL.pack_into(wire, 0, self.id, command)
+        payload = memoryview(wire)[TOR_V4.header_len :]
+        at = self._hops[hop]
+        cell.pack_into(payload, at.layout)
+        tag = self.layers.send(payload, hop, command)
+        if cell.command == DATA:
+            at.window -= 1
+            at.sent += 1
+            if at.sent % at.sendme_every == 0:
+                at.expected.append(tag)
+        return wire
+
+    def send(self, cell: RelayCell, hop: int = -1, command: int = RELAY) -> None:
+        """Encrypt `cell` for `hop` and send it."""
+        self.link.send(self.wire_cell(cell, hop, command))
+
+    def receive(self) -> tuple[int, RelayCell]:
+        """Return the next relay cell that came back and the hop that sent it, after the windows are settled."""
+        while True:
+            command, payload = self._next_cell()
+            if command not in (RELAY, RELAY_EARLY):
+                raise TorError(f"command {command} came on an open circuit")
+            number, tag = self.layers.receive(payload, command)
+            hop = self._hops[number]
+            cell = RelayCell.parse(payload, hop.layout)
+            if cell.command == SENDME and not cell.stream_id:
+                self._check_sendme(hop, cell.data)
+                continue
+            if cell.command == DATA:
+                hop.received += 1
+                if hop.received % hop.sendme_every == 0:
+                    self.send(RelayCell(SENDME, data=struct.pack("!BH", 1, len(tag)) + tag), number)
+                    self.sendmes_sent += 1
+            return number, cell
+
+    def _check_sendme(self, hop: _Hop, data: bytes) -> None:
+        """Its tag proves that the hop saw the cell that it acknowledges (tor-spec, "SENDME cell format")."""
+        version, length = struct.unpack_from("!BH", data)
+        if not hop.expected or version != 1:
+            raise TorError(f"a SENDME of version {version} came, {len(hop.expected)} are due")
+        if not hmac.compare_digest(hop.expected.popleft(), data[3 : 3 + length]):
+            raise TorError("a SENDME came with a wrong tag")
+        hop.window += hop.sendme_every
+        self.sendmes_checked += 1
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    def begin(self, host: str, port: int, hop: int = -1) -> Stream:
+        """Open a TCP connection from `hop` to a server."""
+        return self._open(RelayCell(BEGIN, self._new_id(), f"{host}:{port}\0".encode() + bytes(4)), hop)
+
+    def begin_dir(self, hop: int = -1) -> Stream:
+        """Open a stream to the directory that `hop` itself keeps."""
+        return self._open(RelayCell(BEGIN_DIR, self._new_id()), hop)
+
+    def _new_id(self) -> int:
+        return len(self._streams) + 1
+
+    def _open(self, cell: RelayCell, hop: int) -> Stream:
+        stream = Stream(self, cell.stream_id, range(len(self._hops))[hop])
+        self._streams[stream.id] = stream
+        self.send(cell, hop)
+        while not stream.connected:
+            if stream.end_reason is not None:
+                raise TorError(f"hop {stream.hop} refused the stream, reason {stream.end_reason}")
+            self.pump()
+        return stream
+
+    def may_send(self, stream: Stream) -> bool:
+        return stream.window > 0 and self._hops[stream.hop].window > 0
+
+    def pump(self) -> None:
+        """Wait for one relay cell and hand it to its stream."""
+        hop, cell = self.receive()
+        stream = self._streams.get(cell.stream_id)
+        if stream is None or stream.hop != hop:
+            raise TorError(f"relay command {cell.command} came from hop {hop} for no stream of its")
+        stream.take(cell)
+
+
+class Stream:
+    """A stream on a circuit: bytes to and from one server."""
+
+    def __init__(self, circuit: TorCircuit, stream_id: int, hop: int) -> None:
+        self.id = stream_id
+        self.hop = hop
+        self.connected = False
+        self.end_reason: int | None = None
+        self.window = STREAM_WINDOW
+        self._circuit = circuit
+        self._received = 0
+        self._inbox = bytearray()
+
+    def take(self, cell: RelayCell) -> None:
+        """Take a cell that came for this stream."""
+        if cell.command == CONNECTED:
+            self.connected = True
+        elif cell.command == DATA:
+            self._inbox += cell.data
+            self._received += 1
+            if self._received % STREAM_SENDME == 0:
+                self._circuit.send(RelayCell(SENDME, self.id), self.hop)
+        elif cell.command == SENDME:
+            self.window += STREAM_SENDME
+        elif cell.command == END:
+            self.end_reason = cell.data[0] if cell.data else 0
+        else:
+            raise TorError(f"relay command {cell.command} came on a stream")
+
+    def send(self, data: bytes) -> None:
+        """Send all of `data`, waiting for SENDMEs where a window is shut."""
+        size = TOR1.capacity(DATA)
+        for start in range(0, len(data), size):
+            while not self._circuit.may_send(self):
+                self._circuit.pump()
+            self._circuit.send(RelayCell(DATA, self.id, data[start : start + size]), self.hop)
+            self.window -= 1
+
+    def read_all(self) -> bytes:
+        """Return everything up to the stream's end."""
+        while self.end_reason is None:
+            self._circuit.pump()
+        return bytes(self._inbox)
+
+
+def _counted(data: bytes | bytearray) -> bytes:
+    """Return what stands after a length of 2 bytes."""
+    return bytes(data[2 : 2 + int.from_bytes(data[:2], "big")])
+
+
+def learn(host: str, port: int, patience: float = 30.0) -> Relay:
+    """Ask a relay for its own descriptor, over a circuit of one hop; again where it has none yet or is not up yet."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return Relay.from_descriptor(fetch_descriptor(host, port))
+        except (OSError, TorError, ValueError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def fetch_descriptor(host: str, port: int) -> str:
+    """Return the descriptor that a relay has of itself (dir-spec, "/tor/server/authority")."""
+    with Link(host, port) as link:
+        circuit = TorCircuit(link)
+        circuit.create(CreateFast())
+        stream = circuit.begin_dir()
+        stream.send(b"GET /tor/server/authority HTTP/1.0\r\n\r\n")
+        return stream.read_all().decode()
+
+
+def build(link: Link, relays: list[Relay]) -> TorCircuit:
+    """Return a new circuit through `relays`, the first of which is at the other end of `link`.
+
+    A relay that sweeps idle circuits may catch a new one before its first stream: then we ask again.
+    """
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(Destroyed):
+            return _build(link, relays)
+    return _build(link, relays)
+
+
+def _build(link: Link, relays: list[Relay]) -> TorCircuit:
+    circuit = TorCircuit(link)
+    circuit.create(Ntor(relays[0]))
+    for relay in relays[1:]:
+        circuit.extend(relay, Ntor(relay))
+    return circuit
+
+
+def fetch(url: str, relays: list[Relay]) -> bytes:
+    """Return the answer to GET `url`, headers and all, through `relays`."""
+    parts = urlsplit(url)
+    host = parts.hostname or "127.0.0.1"
+    with Link(relays[0].host, relays[0].port) as link:
+        stream = build(link, relays).begin(host, parts.port or 80)
+        stream.send(f"GET {parts.path or '/'} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+        return stream.read_all()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fetch a page through Tor relays of one's own.")
+    parser.add_argument("url", help="http://HOST:PORT/PATH, as the last relay reaches it")
+    parser.add_argument("relays", nargs="+", metavar="HOST:PORT", help="the relays' OR ports, nearest first")
+    arguments = parser.parse_args()
+    relays = []
+    for address in arguments.relays:
+        host, _, port = address.rpartition(":")
+        relays.append(learn(host, int(port)))
+    sys.stdout.buffer.write(fetch(arguments.url, relays))
+
+
+if __name__ == "__main__":
+    main()

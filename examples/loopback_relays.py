@@ -1,0 +1,92 @@
+"""Run Tor relays on this machine alone: loopback addresses, temporary folders, no directory, no network.
+
+Run it: python -m examples.loopback_relays 3      (needs `tor`; ends with Ctrl-C)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+#: Seconds that a relay may take to end before it is killed.
+_GRACE = 10.0
+
+# No authority is there: one has to be named, lest tor take the public ones. A relay without a consensus serves as exit
+# all the same (RefuseUnknownExits), and reaches other relays at private addresses (ExtendAllowPrivateAddresses).
+_TORRC = """
+DataDirectory {folder}/data
+PidFile {folder}/pid
+Log notice file {folder}/log
+Nickname relay{number}
+Address 127.0.0.1
+ORPort 127.0.0.1:{port}
+SocksPort 0
+DirAuthority none orport=1 v3ident={nobody} 127.0.0.1:1 {nobody}
+AssumeReachable 1
+PublishServerDescriptor 0
+ExtendAllowPrivateAddresses 1
+ExitRelay 1
+RefuseUnknownExits 0
+ExitPolicyRejectPrivate 0
+ExitPolicy accept 127.0.0.1:*
+ExitPolicy reject *:*
+ContactInfo loopback only
+"""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def relays(count: int) -> Iterator[list[int]]:
+    """Run `count` relays; give their OR ports. They are up a moment later, and gone afterwards, folders and all."""
+    tor = shutil.which("tor")
+    if tor is None:
+        raise FileNotFoundError("there is no `tor` on this machine: install it (Debian: apt-get install tor)")
+    started: list[subprocess.Popen[bytes]] = []
+    ports = [_free_port() for _ in range(count)]
+    with tempfile.TemporaryDirectory(prefix="relays-") as base:
+        try:
+            for number, port in enumerate(ports):
+                folder = Path(base, f"relay{number}")
+                folder.mkdir(mode=0o700)
+                torrc = folder / "torrc"
+                torrc.write_text(_TORRC.format(folder=folder, number=number, port=port, nobody="01" * 20))
+                command = [tor, "--quiet", "--defaults-torrc", str(folder / "none"), "-f", str(torrc)]
+                started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+            yield ports
+        finally:
+            _end(started)
+
+
+def _end(started: list[subprocess.Popen[bytes]]) -> None:
+    for process in started:
+        process.terminate()
+    for process in started:
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    with relays(count) as ports, contextlib.suppress(KeyboardInterrupt):
+        print(*(f"127.0.0.1:{port}" for port in ports), flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

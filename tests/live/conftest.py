@@ -1,0 +1,60 @@
+"""Real tor relays on loopback for the tests of this folder: three of them, once a session, gone at its end.
+
+Where there is no tor the tests skip with the reason; where CELLCRYPT_REQUIRE names "tor" they fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import socketserver
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from examples import loopback_relays
+from examples.fetch_through_tor import Link, TorCircuit, build, learn
+from examples.tor_handshakes import Relay
+
+from ..onion_kit import REQUIRED, material
+
+#: Bytes each way through the exit.
+TRANSFER_LEN = 5_000_000
+
+
+@pytest.fixture(scope="session")
+def relays() -> Iterator[list[Relay]]:
+    """Three relays, each of which has its own descriptor and serves as exit."""
+    if shutil.which("tor") is None:
+        (pytest.fail if "tor" in REQUIRED else pytest.skip)("tor: not installed (Debian: apt-get install tor)")
+    with loopback_relays.relays(3) as ports:
+        yield [learn("127.0.0.1", port) for port in ports]
+
+
+@pytest.fixture
+def circuit(relays: list[Relay]) -> Iterator[TorCircuit]:
+    """A circuit of three hops, on a link of its own."""
+    with Link(relays[0].host, relays[0].port) as link:
+        yield build(link, relays)
+
+
+class _Exchange(socketserver.StreamRequestHandler):
+    """Take TRANSFER_LEN bytes, answer with their SHA-256 and as many other bytes."""
+
+    timeout = 30
+
+    def handle(self) -> None:
+        came = self.rfile.read(TRANSFER_LEN)
+        self.wfile.write(hashlib.sha256(came).digest() + material(TRANSFER_LEN, "down"))
+
+
+@pytest.fixture
+def exchange() -> Iterator[int]:
+    """The port of a local server that takes and gives TRANSFER_LEN bytes."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Exchange) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
