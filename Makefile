@@ -1,5 +1,5 @@
 # make test       everything that must hold: tests, mypy, ruff
-# make bench      the table of the README, in at most five minutes; make bench-full with pyperf's own defaults
+# make bench      the table of cells and paths, in at most five minutes; make bench-full with pyperf's own defaults
 # make core       build the C core again after a change
 # make sanitize   the test suite against a core built with ASan and UBSan
 #
@@ -28,11 +28,19 @@ lint: $(VENV)/installed
 test: lint
 	$(BIN)/python -m pytest
 
+# Every run writes a new file, since results are never overwritten.
+NOW := $(shell date +%Y%m%dT%H%M%S)
+
 bench: $(VENV)/installed
-	$(BIN)/python -m perf.bench_cells --quick --out $(OUT)
+	mkdir -p $(OUT)
+	$(BIN)/python -m perf.rounds -o $(OUT)/cells-$(NOW).json bench_cells --quick
+	$(BIN)/python -m perf.report $(OUT)/cells-$(NOW).json
 
 bench-full: $(VENV)/installed
-	$(BIN)/python -m perf.bench_cells --out $(OUT)
+	mkdir -p $(OUT)
+	$(BIN)/python -m perf.rounds -o $(OUT)/cells-full-$(NOW).json --until-stable 10 bench_cells --cold
+	$(BIN)/python -m perf.report $(OUT)/cells-full-$(NOW).json
+	-$(BIN)/python -m pyperf check $(OUT)/cells-full-$(NOW).json
 
 sanitize: $(VENV)/installed
 	VENV=$(VENV) sh tests/sanitize.sh

@@ -1,0 +1,10 @@
+"""The performance suites: one question each, on pyperf.
+
+    bench_cells     a million cells through every backend and path, beside the calls that a user would otherwise write
+    rounds          any suite in rounds, so that a machine's drift meets all rows alike
+    report          the table, 2007's question, and two runs compared
+
+Rules of this folder: every value covers at least a million cells unless asked otherwise; keys and buffers are set up
+outside the clock, results are checked after it; every option of ours reaches the processes that measure, and the
+metadata says what ran; statistics are pyperf's own.
+"""

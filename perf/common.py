@@ -1,0 +1,162 @@
+"""What every suite shares: pyperf's Runner with options of ours, metadata, and refusals before any work.
+
+Rules of this file: an option of ours is given to the workers in full, as the manager understood it, so that neither
+defaults nor the environment can differ between them; a wrong option or a file that is in the way stops the program
+before the first measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyperf
+
+from .rows import Row, describe
+
+#: Environment that changes what is measured: pyperf hands workers a bare one.
+ENVIRONMENT = ("CELLCRYPT_BACKEND", "CELLCRYPT_KERNEL", "OPENSSL_ia32cap", "PYTHONMALLOC", "MALLOC_ARENA_MAX")
+#: Cells done before the clock starts, to bring code and buffers into the caches.
+WARM_UP = 256
+#: Written into every result: who may read it. Raised when the meaning of a row changes.
+SUITE_VERSION = 1
+
+#: An option of ours: (flag, attribute).
+Flags = Sequence[tuple[str, str]]
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and stop."""
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def check_output(path: str | None) -> None:
+    """Stop unless a new file can be written at `path`."""
+    if path is None:
+        return
+    target = Path(path)
+    if target.exists():
+        fail(f"{path} exists already: it is not overwritten")
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        fail(f"{path} can't be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        fail(f"{path} can't be written: folder {folder} is read-only")
+
+
+def commit() -> str:
+    """Return the commit that is measured, with "+" where the working tree differs from it, or "unknown"."""
+    here = Path(__file__).parent
+    try:
+        head = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        dirty = subprocess.run(
+            ["git", "-C", str(here), "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head + ("+" if dirty else "")
+
+
+def general_metadata(suite: str) -> dict[str, Any]:
+    """Return what is the same for all rows of a run."""
+    from cellcrypt.compiled import core
+
+    found: dict[str, Any] = {
+        "suite": suite,
+        "suite_version": SUITE_VERSION,
+        "commit": commit(),
+        "core": "compiled" if core is not None else "missing",
+    }
+    found.update({f"env_{name}": os.environ[name] for name in ENVIRONMENT if os.environ.get(name)})
+    return found
+
+
+def pass_on(flags: Flags) -> Callable[[list[str], argparse.Namespace], None]:
+    """Return pyperf's add_cmdline_args for options of ours."""
+
+    def add(command: list[str], options: argparse.Namespace) -> None:
+        for flag, attribute in flags:
+            value = getattr(options, attribute)
+            if value is True:
+                command.append(flag)
+            elif isinstance(value, list):
+                command.extend(f"{flag}={one}" for one in value)
+            elif value is not None and value is not False:
+                command.append(f"{flag}={value}")
+
+    return add
+
+
+def runner(suite: str, flags: Flags, metadata: dict[str, Any]) -> Any:
+    """Return pyperf's Runner for a module of this folder. Loops need no calibration: one loop is cells enough."""
+    return pyperf.Runner(
+        loops=1, program_args=("-m", f"perf.{suite}"), add_cmdline_args=pass_on(flags), metadata=metadata
+    )
+
+
+def parse(made: Any, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line and refuse what can be refused now."""
+    if "-h" not in (arguments or sys.argv) and not any("--worker" in one for one in arguments or sys.argv):
+        probe, _ = made.argparser.parse_known_args(arguments)
+        check_output(probe.output)
+    options: argparse.Namespace = made.parse_args(arguments)
+    options.inherit_environ = [*(options.inherit_environ or ()), *ENVIRONMENT]
+    return options
+
+
+def time_row(loops: int, row: Row) -> float:
+    """Measure loops * row.cells cells: set up, warm up, time in slices that lie in different places, check."""
+    rng = random.Random(os.urandom(8))
+    work = row.open(rng)
+    work.run(min(WARM_UP, row.cells))
+    cells = loops * row.cells
+    seconds, done = 0.0, 0
+    for part in range(row.slices):
+        if part:
+            work.move(rng)
+        upto = cells * (part + 1) // row.slices
+        if upto > done:
+            seconds += work.run(upto - done)
+        done = upto
+    work.check()
+    return seconds
+
+
+class Progress:
+    """One line per row on standard error, with an estimate of what is left."""
+
+    def __init__(self, rows: int, say: bool) -> None:
+        self._rows, self._say, self._done, self._start = rows, say, 0, time.monotonic()
+
+    def row(self, name: str) -> None:
+        """Say that row `name` begins."""
+        if self._say:
+            left = ""
+            if self._done:
+                left = f", about {(time.monotonic() - self._start) / self._done * (self._rows - self._done):.0f} s left"
+            print(f"  [{self._done + 1}/{self._rows}{left}] {name}", file=sys.stderr, flush=True)
+        self._done += 1
+
+
+def run_rows(made: Any, rows: Sequence[Row]) -> None:
+    """Measure every row; in a worker the one that is asked for."""
+    progress = Progress(len(rows), say=not made.args.worker)
+    for number, row in enumerate(rows):
+        progress.row(row.name)
+        # What the library and the kernel are is known where the row is measured, and only there.
+        here = made.args.worker and made.args.worker_task in (None, number)
+        metadata = describe(row) if here else row.metadata
+        made.bench_time_func(row.name, time_row, row, inner_loops=row.cells, metadata=metadata)

@@ -1,0 +1,113 @@
+"""Read results back, and say plainly what is wrong with a file that can't be used.
+
+Rules of this file: every error names the file; nothing is guessed about a file that another suite or a newer version
+has written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyperf
+
+from .common import SUITE_VERSION
+
+SUITES = ("bench_cells", "bench_native", "study")
+
+
+class BadResults(ValueError):
+    """A file that can't be used; the message names it and says why."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """One file of results."""
+
+    path: str
+    suite: Any  # pyperf.BenchmarkSuite
+    metadata: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The suite that wrote it."""
+        return str(self.metadata["suite"])
+
+    def rows(self) -> Iterator[tuple[str, Any]]:
+        """Yield every row that has values: its name and pyperf's Benchmark."""
+        for benchmark in self.suite:
+            if benchmark.get_nvalue():
+                yield benchmark.get_name(), benchmark
+
+    def get(self, name: str) -> Any | None:
+        """Return pyperf's Benchmark of a row, or None."""
+        try:
+            return self.suite.get_benchmark(name)
+        except KeyError:
+            return None
+
+    def clock(self) -> tuple[float, str] | None:
+        """Return the clock rate in Hz that the system reports, and where that stands; None where it says nothing."""
+        found = re.search(r"=(\d+(?:\.\d+)?) ([MG])Hz", str(self.metadata.get("cpu_freq", "")))
+        if not found:
+            return None
+        rate = float(found[1]) * (1e9 if found[2] == "G" else 1e6)
+        return rate, "as /proc/cpuinfo reports it; the true rate may be higher"
+
+
+def load(path: str) -> Results:
+    """Read a file that one of our suites has written.
+
+    Raises:
+        BadResults: it is missing, empty, damaged, not pyperf's, not of our suites, or from a newer version.
+    """
+    if not Path(path).is_file():
+        raise BadResults(f"{path}: there is no such file")
+    if not Path(path).stat().st_size:
+        raise BadResults(f"{path}: the file is empty")
+    try:
+        suite = pyperf.BenchmarkSuite.load(str(path))
+    except (json.JSONDecodeError, UnicodeDecodeError, EOFError, OSError) as error:
+        raise BadResults(f"{path}: the file is damaged, no JSON can be read from it: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise BadResults(f"{path}: {_why_not_pyperf(path, error)}") from None
+    metadata = _common(suite)
+    if metadata.get("suite") not in SUITES:
+        raise BadResults(
+            f"{path}: written by another suite ({metadata.get('suite', 'no name')}), "
+            f"this reads those of {', '.join(SUITES)}"
+        )
+    version = metadata.get("suite_version")
+    if not isinstance(version, int):
+        raise BadResults(f"{path}: it does not say one version of its suite, got {version!r}")
+    if version > SUITE_VERSION:
+        raise BadResults(f"{path}: written by a newer version ({version}), this reads up to {SUITE_VERSION}")
+    if not any(benchmark.get_nvalue() for benchmark in suite):
+        raise BadResults(f"{path}: there are no values in it")
+    return Results(str(path), suite, metadata)
+
+
+def _common(suite: Any) -> dict[str, Any]:
+    """Return the metadata that all rows share."""
+    shared: dict[str, Any] | None = None
+    for benchmark in suite:
+        found = benchmark.get_metadata()
+        shared = found if shared is None else {name: item for name, item in shared.items() if found.get(name) == item}
+    return shared or {}
+
+
+def _why_not_pyperf(path: str, error: Exception) -> str:
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError:
+        return f"the file is damaged: {error}"
+    if not isinstance(data, dict) or "benchmarks" not in data:
+        return "the file is JSON, but not pyperf's"
+    version = data.get("version")
+    if version != "1.0":
+        return f"written by another version of pyperf (format {version!r}; this one, {pyperf.__version__}, reads '1.0')"
+    return f"the file is damaged: {type(error).__name__}: {error}"

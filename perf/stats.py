@@ -1,0 +1,160 @@
+"""What the values say: spread, noise floor, significance, and 2007's question.
+
+Rules of this file: medians, MADs and the t-test are pyperf's own; a difference counts as one only where the test calls
+it significant *and* it is larger than the noise floor that the same run shows between halves of one row (A/A): a t-test
+alone would find each drift of the machine significant.
+
+Theory: the gain from "509 by bytes" to "508 by uint32" goes through one of two half-way points, 509 by uint32 or 508
+by bytes. The word's part is the mean of its two steps, the length's the mean of its two; together they are the whole,
+so that no remainder is left to explain (Shapley's value for two players).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyperf._utils import is_significant, median_abs_dev
+
+from .results import Results
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A row in figures, in seconds a cell."""
+
+    median: float
+    mad: float
+    best: float
+    worst: float
+    values: int
+
+
+def summary(benchmark: Any) -> Summary:
+    """Return what pyperf says about a row."""
+    values = benchmark.get_values()
+    mad = benchmark.median_abs_dev() if len(values) > 1 else 0.0
+    return Summary(benchmark.median(), mad, min(values), max(values), len(values))
+
+
+def _halves(values: Sequence[float]) -> Iterable[tuple[Sequence[float], Sequence[float]]]:
+    middle = len(values) // 2
+    yield values[::2], values[1::2]
+    yield values[:middle], values[len(values) - middle :]
+
+
+def noise_of(benchmark: Any) -> float | None:
+    """Return how far two halves of a row lie apart, as a share: odd against even values, early against late ones.
+
+    None where there are fewer than two values.
+    """
+    values = benchmark.get_values()
+    if len(values) < 2:
+        return None
+    apart = (abs(statistics.median(a) / statistics.median(b) - 1) for a, b in _halves(values))
+    return max(apart)
+
+
+def noise_floor(results: Results) -> float:
+    """Return the A/A difference that nine rows in ten of a run stay below, as a share; 1 where it can't be known."""
+    found = sorted(noise for _, row in results.rows() if (noise := noise_of(row)) is not None)
+    if not found:
+        return 1.0
+    return found[min(len(found) - 1, int(len(found) * 0.9))]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """From one row to another. `ratio` is new / old by medians; `claimed` whether it may be called a difference."""
+
+    ratio: float
+    significant: bool
+    t: float | None
+    floor: float
+
+    @property
+    def claimed(self) -> bool:
+        return self.significant and abs(self.ratio - 1) > self.floor
+
+    @property
+    def text(self) -> str:
+        """The difference in words."""
+        if not self.claimed:
+            why = "not significant" if not self.significant else f"below the noise floor of {self.floor:.1%}"
+            return f"no difference shown ({self.ratio - 1:+.1%}, {why})"
+        return f"{abs(self.ratio - 1):.1%} {'quicker' if self.ratio < 1 else 'slower'}"
+
+
+def difference(old: Any, new: Any, floor: float) -> Difference:
+    """Compare two rows by pyperf's t-test; with fewer than two values in one of them nothing is significant."""
+    a, b = old.get_values(), new.get_values()
+    ratio = new.median() / old.median()
+    count = min(len(a), len(b))  # pyperf's test wants samples of one size
+    if count < 2:
+        return Difference(ratio, False, None, floor)
+    try:
+        significant, t = is_significant(a[:count], b[:count])
+    except ZeroDivisionError:  # values without any spread
+        significant, t = ratio != 1, None
+    floors = [floor, *(noise for noise in (noise_of(old), noise_of(new)) if noise is not None)]
+    return Difference(ratio, bool(significant), t, max(floors))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a difference, in seconds a cell: median over rounds and MAD."""
+
+    seconds: float
+    mad: float
+
+
+@dataclass(frozen=True)
+class Question:
+    """2007's question for one backend: four variants, and what the word and the length have each saved."""
+
+    backend: str
+    variants: dict[str, Summary]
+    whole: Part
+    word: Part
+    length: Part
+    steps: dict[str, Difference]
+
+
+#: (name, path, payload_len) of the four variants.
+VARIANTS = (
+    ("509 by bytes", "byte", 509),
+    ("508 by bytes", "byte", 508),
+    ("509 by uint32", "word", 509),
+    ("508 by uint32", "word", 508),
+)
+#: Steps between them that are tested.
+STEPS = (
+    ("509 by bytes", "508 by uint32"),
+    ("509 by bytes", "509 by uint32"),
+    ("508 by bytes", "508 by uint32"),
+    ("509 by bytes", "508 by bytes"),
+    ("509 by uint32", "508 by uint32"),
+)
+
+
+def question(backend: str, rows: dict[str, Any], floor: float) -> Question:
+    """Answer 2007's question from the four rows named in VARIANTS."""
+    names = [name for name, _, _ in VARIANTS]
+    rounds = list(zip(*(rows[name].get_values() for name in names), strict=False))
+    word = [((b509 - w509) + (b508 - w508)) / 2 for b509, b508, w509, w508 in rounds]
+    length = [((b509 - b508) + (w509 - w508)) / 2 for b509, b508, w509, w508 in rounds]
+    whole = [b509 - w508 for b509, _, _, w508 in rounds]
+    return Question(
+        backend,
+        {name: summary(rows[name]) for name in names},
+        _part(whole),
+        _part(word),
+        _part(length),
+        {f"{old} → {new}": difference(rows[old], rows[new], floor) for old, new in STEPS},
+    )
+
+
+def _part(values: Sequence[float]) -> Part:
+    return Part(statistics.median(values), median_abs_dev(values) if len(values) > 1 else 0.0)

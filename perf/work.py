@@ -1,0 +1,300 @@
+"""Things to be timed: what a row of a suite does with its cells.
+
+Rules of this file: `run` times whole cells and nothing else, exactly as many as it was asked for; buffers, keys and
+ciphers are made outside the clock; no buffer is used twice in a row (POOL of them rotate, since one warm buffer is
+distorted by store forwarding), and `move` changes where they lie, since an allocator's choice of place alone can cost
+a call a fifth; `check` proves after the clock that every cell moved the key stream and that the bytes are right.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from time import perf_counter
+from typing import Any, Protocol
+
+from cellcrypt import CellFormat
+
+from .reference import keystream
+
+#: Buffers that rotate.
+POOL = 64
+#: A 128-bit key for every measurement: AES takes the same time for each.
+KEY = bytes.fromhex("06a9214036b8a15b512e03d534120006")
+#: The longest gap put before a buffer, in bytes: a page, so that every place in one is met.
+PAGE = 4096
+
+
+class WrongResult(RuntimeError):
+    """What was timed has computed wrong bytes: the value is worthless."""
+
+
+class Work(Protocol):
+    """One row, set up and ready."""
+
+    def run(self, cells: int) -> float:
+        """Do `cells` cells; return seconds."""
+
+    def move(self, rng: random.Random) -> None:
+        """Let the buffers lie elsewhere."""
+
+    def check(self) -> None:
+        """Raise WrongResult unless the bytes are right."""
+
+
+class Places:
+    """Fresh buffers with a gap of random length before each."""
+
+    def __init__(self) -> None:
+        self._gaps: list[bytearray] = []
+
+    def buffers(self, rng: random.Random, length: int, count: int = POOL) -> list[bytearray]:
+        """Return `count` buffers of zeros."""
+        self._gaps = []
+        made = []
+        for _ in range(count):
+            self._gaps.append(bytearray(rng.randrange(1, PAGE)))
+            made.append(bytearray(length))
+        # What a call returns has this length too: use up the place that the allocator has ready.
+        self._gaps.append(bytearray(bytes(bytearray(length))))
+        return made
+
+
+def _in_place(call: Callable[[Any], Any], pool: Sequence[Any], whole: int, rest: int) -> float:
+    last = pool[:rest]
+    rounds = repeat(None, whole)
+    start = perf_counter()
+    for _ in rounds:
+        for buffer in pool:
+            call(buffer)
+    for buffer in last:
+        call(buffer)
+    return perf_counter() - start
+
+
+def _twice(call: Callable[[Any, Any], Any], pool: Sequence[Any], whole: int, rest: int) -> float:
+    last = pool[:rest]
+    rounds = repeat(None, whole)
+    start = perf_counter()
+    for _ in rounds:
+        for buffer in pool:
+            call(buffer, buffer)
+    for buffer in last:
+        call(buffer, buffer)
+    return perf_counter() - start
+
+
+def _into(call: Callable[[Any, Any], Any], pool: Sequence[Any], whole: int, rest: int) -> float:
+    last = pool[:rest]
+    rounds = repeat(None, whole)
+    start = perf_counter()
+    for _ in rounds:
+        for source, out in pool:
+            call(source, out)
+    for source, out in last:
+        call(source, out)
+    return perf_counter() - start
+
+
+def _output(call: Callable[..., Any], pool: Sequence[Any], whole: int, rest: int) -> float:
+    last = pool[:rest]
+    rounds = repeat(None, whole)
+    start = perf_counter()
+    for _ in rounds:
+        for buffer in pool:
+            call(buffer, output=buffer)
+    for buffer in last:
+        call(buffer, output=buffer)
+    return perf_counter() - start
+
+
+#: How a call takes its cell: "in_place" f(cell); "twice" f(cell, cell); "into" f(cell, out); "output"
+#: f(cell, output=cell); "new" f(cell), whose value is dropped.
+_LOOPS: dict[str, Callable[..., float]] = {
+    "in_place": _in_place,
+    "twice": _twice,
+    "into": _into,
+    "output": _output,
+    "new": _in_place,
+}
+
+
+class PerCell:
+    """One call per cell.
+
+    Args:
+        call: what encrypts the next cell. manner: a name of _LOOPS. payload_len: bytes. rng: where buffers lie.
+        header_len: cells are memoryviews of whole wire cells' payloads behind such a header; None for plain buffers.
+        source_type: what a cell that is only read is made of.
+    """
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        manner: str,
+        payload_len: int,
+        rng: random.Random,
+        *,
+        header_len: int | None = None,
+        source_type: type[bytes | bytearray] = bytes,
+    ) -> None:
+        self._call, self._manner, self._payload_len = call, manner, payload_len
+        self._header_len, self._source_type = header_len, source_type
+        self._places = Places()
+        self._done = 0
+        self.move(rng)
+
+    def move(self, rng: random.Random) -> None:
+        length = self._payload_len
+        if self._header_len is not None:
+            wires = self._places.buffers(rng, self._header_len + length)
+            self._pool: list[Any] = [memoryview(wire)[self._header_len :] for wire in wires]
+            return
+        buffers = self._places.buffers(rng, length)
+        if self._manner == "into":
+            buffers += self._places.buffers(rng, length)
+            self._pool = [(self._source_type(buffers[i]), buffers[POOL + i]) for i in range(POOL)]
+        elif self._manner == "new":
+            self._pool = [self._source_type(buffer) for buffer in buffers]
+        else:
+            self._pool = list(buffers)
+
+    def run(self, cells: int) -> float:
+        seconds = _LOOPS[self._manner](self._call, self._pool, *divmod(cells, POOL))
+        self._done += cells
+        return seconds
+
+    def check(self) -> None:
+        cell = bytearray(self._payload_len)
+        if self._manner == "new":
+            made = self._call(bytes(cell))
+        elif self._manner == "in_place":
+            self._call(cell)
+            made = cell
+        elif self._manner == "output":
+            self._call(cell, output=cell)
+            made = cell
+        else:
+            self._call(cell, cell)
+            made = cell
+        expect(made, self._done * self._payload_len)
+        self._done += 1
+
+
+class Batch:
+    """One call on many wire cells in a row; rotates as many batches as make POOL cells, at least two."""
+
+    def __init__(
+        self,
+        call: Callable[[Any, CellFormat], int],
+        cell_format: CellFormat,
+        at_once: int,
+        rng: random.Random,
+    ) -> None:
+        self._call, self._format, self._at_once = call, cell_format, at_once
+        self._places = Places()
+        self._done = 0
+        self.move(rng)
+
+    def move(self, rng: random.Random) -> None:
+        if self._at_once > 100_000 and self._done:
+            return  # hundreds of MB: one place is as good as another, and new pages cost seconds
+        count = max(2 if self._at_once <= 100_000 else 1, POOL // self._at_once)
+        self._pool = self._places.buffers(rng, self._at_once * self._format.cell_len, count)
+
+    def run(self, cells: int) -> float:
+        calls = -(-cells // self._at_once)
+        whole, rest = divmod(calls, len(self._pool))
+        call, pool, cell_format = self._call, self._pool, self._format
+        last, rounds = pool[:rest], repeat(None, whole)
+        start = perf_counter()
+        for _ in rounds:
+            for buffer in pool:
+                call(buffer, cell_format)
+        for buffer in last:
+            call(buffer, cell_format)
+        seconds = perf_counter() - start
+        self._done += calls * self._at_once
+        return seconds * cells / (calls * self._at_once)
+
+    def check(self) -> None:
+        length, header_len = self._format.cell_len, self._format.header_len
+        wire = bytearray(length * 2)
+        self._call(wire, self._format)
+        if wire[:header_len] != bytes(header_len) or wire[length : length + header_len] != bytes(header_len):
+            raise WrongResult("a header has changed")
+        made = wire[header_len:length] + wire[length + header_len :]
+        expect(made, self._done * self._format.payload_len)
+        self._done += 2
+
+
+class OnePass:
+    """One call on the payloads of many cells that lie end to end, without headers: what a library does best."""
+
+    def __init__(self, call: Callable[..., Any], manner: str, payload_len: int, at_once: int) -> None:
+        self._call, self._manner, self._payload_len, self._at_once = call, manner, payload_len, at_once
+        self._buffers = [bytearray(at_once * payload_len) for _ in range(1 if at_once > 100_000 else 2)]
+        self._done = 0
+
+    def move(self, rng: random.Random) -> None:
+        if self._at_once <= 100_000:
+            self._buffers = Places().buffers(rng, self._at_once * self._payload_len, 2)
+
+    def run(self, cells: int) -> float:
+        calls = -(-cells // self._at_once)
+        loop = _LOOPS[self._manner]
+        seconds = loop(self._call, self._buffers, *divmod(calls, len(self._buffers)))
+        self._done += calls * self._at_once
+        return seconds * cells / (calls * self._at_once)
+
+    def check(self) -> None:
+        made = bytearray(self._payload_len)
+        if self._manner == "output":
+            self._call(made, output=made)
+        else:
+            self._call(made, made)
+        expect(made, self._done * self._payload_len)
+        self._done += 1
+
+
+class XorOnly:
+    """The XOR part alone: key stream that is there already, into POOL cells a call."""
+
+    def __init__(
+        self, xor_cells: Callable[[Any, int, int, Any], Any], header_len: int, payload_len: int, rng: random.Random
+    ) -> None:
+        self._xor_cells, self._header_len, self._payload_len = xor_cells, header_len, payload_len
+        self._stream = memoryview(keystream(KEY, 0, POOL * payload_len))
+        self._places = Places()
+        self._odd = False
+        self.move(rng)
+
+    def move(self, rng: random.Random) -> None:
+        self._wire = self._places.buffers(rng, POOL * (self._header_len + self._payload_len), 1)[0]
+        self._odd = False
+
+    def run(self, cells: int) -> float:
+        calls = -(-cells // POOL)
+        xor_cells, view, stream = self._xor_cells, memoryview(self._wire), self._stream
+        header_len, payload_len, rounds = self._header_len, self._payload_len, repeat(None, calls)
+        start = perf_counter()
+        for _ in rounds:
+            xor_cells(view, header_len, payload_len, stream)
+        seconds = perf_counter() - start
+        self._odd ^= bool(calls % 2)
+        return seconds * cells / (calls * POOL)
+
+    def check(self) -> None:
+        length = self._header_len + self._payload_len
+        for i in range(POOL):
+            made = bytes(self._wire[i * length + self._header_len : (i + 1) * length])
+            stream = bytes(self._stream[i * self._payload_len : (i + 1) * self._payload_len])
+            if made != (stream if self._odd else bytes(self._payload_len)):
+                raise WrongResult(f"cell {i} is not payload XOR key stream")
+
+
+def expect(made: bytes | bytearray, position: int, key: bytes = KEY) -> None:
+    """Raise WrongResult unless `made` is key stream from `position` on: the encryption of zeros."""
+    if bytes(made) != keystream(key, position, len(made)):
+        raise WrongResult(f"the bytes at position {position} are wrong: cells were left out, or AES-CTR is")

@@ -1,0 +1,191 @@
+"""Every script of perf/ with tiny settings: it runs, its options reach its workers, and it refuses before it works."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyperf
+import pytest
+
+from cellcrypt import backends
+from cellcrypt.compiled import core
+from perf import common, rounds, rows, work
+from perf.common import time_row
+from perf.report import report
+from perf.results import load
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
+
+
+def script(*arguments: str, code: int = 0, **environment: str) -> str:
+    """Run a script of perf/; return what it says."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**ENVIRONMENT, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def metadata(path: Path) -> dict[str, dict[str, Any]]:
+    return {bench.get_name(): bench.get_metadata() for bench in pyperf.BenchmarkSuite.load(str(path))}
+
+
+def test_options_reach_the_workers(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    options = ["--cells=70", "--backend=cryptography", "--path=fused", "--payload-len=33", "--payload-len=100"]
+    script("perf.bench_cells", "-p1", "-n2", "-w0", "-q", f"-o{out}", *options, CELLCRYPT_KERNEL="portable")
+    found = metadata(out)
+    assert set(found) == {
+        f"{name},{n}{end}]"
+        for n in (33, 100)
+        for name, end in (
+            ("bare[cryptography.update_into", ""),
+            ("bare[cryptography.update", ""),
+            ("cells[cryptography,fused", ""),
+            ("batch[cryptography,fused", ",70"),
+            ("pass[cryptography.update_into", ",70"),
+        )
+    } | ({f"xor[{path},{n}]" for path in ("byte", "word") for n in (33, 100)} if core is not None else set())
+    meta = found["cells[cryptography,fused,33]"]
+    assert (meta["cells"], meta["inner_loops"], meta["payload_len"], meta["path"]) == (70, 70, 33, "fused")
+    assert meta["backend_version"] == backends()["cryptography"].version
+    assert meta["env_CELLCRYPT_KERNEL"] == "portable"
+    assert meta["commit"]
+    assert "cells[cryptography,fused,33]" in report(load(str(out)), None)
+
+
+def test_cold_and_interpreted(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    options = ["--cells=1500", "--backend=cryptography", "--payload-len=40", "--cold", "--circuits=30", "--interpreted"]
+    script("perf.bench_cells", "-p1", "-n2", "-w0", "-q", f"-o{out}", *options)
+    found = metadata(out)
+    assert found["cold[cryptography,fused,40]"]["circuits"] == 30
+    assert found["cold[cryptography.update_into,40]"]["circuits"] == 30
+    assert found["cells[cryptography,word,40,interpreted]"]["inner_loops"] == 1500 // rows.INTERPRETED_SHARE
+    assert "Warm and cold" in report(load(str(out)), None)
+
+
+def test_rounds_append_and_stop_at_once(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    options = ["--cells=50", "--backend=cryptography", "--path=fused", "--payload-len=509", "--only"]
+    said = script(
+        "perf.rounds", f"-o{out}", "--rounds=3", "bench_cells", *options, "cells[cryptography,fused,509]", "--quick"
+    )
+    assert "round 3 of 3" in said
+    (bench,) = pyperf.BenchmarkSuite.load(str(out)).get_benchmarks()
+    assert bench.get_nrun() == bench.get_nvalue() == 3
+    before = out.read_bytes()
+    said = script("perf.rounds", f"-o{out}", "bench_cells", code=2)
+    assert str(out) in said
+    assert "round 1" not in said
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--backend=nope"], "--backend"),
+        (["--payload-len=0"], "1 to 65535 bytes, got 0"),
+        (["--payload-len=65536"], "got 65536"),
+        (["--cells=0"], "at least 1, got 0"),
+        (["--kernel=vaes9000"], "vaes9000"),
+        (["--only=nothing"], "there is no row nothing"),
+        (["-o/nowhere/at/all.json"], "no folder"),
+    ],
+)
+def test_bad_options_stop_before_work(options: list[str], words: str) -> None:
+    said = script("perf.bench_cells", *options, code=2)
+    assert words in said
+    assert "[1/" not in said
+
+
+def test_an_output_that_exists_stops_before_work(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    out.write_text("precious")
+    said = script("perf.bench_cells", f"-o{out}", code=2)
+    assert str(out) in said
+    assert "[1/" not in said
+    assert out.read_text() == "precious"
+
+
+def test_unstable_rows_are_named(tmp_path: Path) -> None:
+    from .perf_kit import cells, noisy, write
+
+    steady = cells("native", "fused", 509, noisy(1e-7, 20, 1, 0.001))
+    shaky = cells("native", "byte", 509, noisy(1e-7, 20, 2, 0.05))
+    assert rounds.unstable(write(tmp_path / "a.json", [steady, shaky])) == ["cells[native,byte,509]"]
+
+
+def all_rows() -> list[rows.Row]:
+    usable = tuple(name for name, state in backends().items() if state.usable)
+    choice = rows.Choice(
+        300, usable, ("fused", "byte", "word"), (509, 508, 7), cold=True, circuits=40, interpreted=True
+    )
+    return rows.suite(choice)
+
+
+@pytest.mark.parametrize("row", all_rows(), ids=lambda row: row.name)
+def test_every_row_checks_its_result(row: rows.Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cellcrypt import xor
+
+    monkeypatch.setattr(xor, "XOR", xor.XOR)
+    kept = dict(xor.XOR)
+    try:
+        assert time_row(2, row) > 0
+        opened = row.open(random.Random(1))
+        opened.run(130)
+        opened.check()
+        # A key stream that is somewhere else must not go unnoticed.
+        for attribute in ("_done", "_odd"):
+            if hasattr(opened, attribute):
+                setattr(opened, attribute, getattr(opened, attribute) ^ 1)
+        with pytest.raises(work.WrongResult):
+            opened.check()
+    finally:
+        xor.XOR.update(kept)
+
+
+def test_run_does_as_many_cells_as_it_says() -> None:
+    seen: list[int] = []
+    for cells in (1, 63, 64, 65, 1000):
+        seen.clear()
+        one = work.PerCell(lambda cell: seen.append(id(cell)), "in_place", 16, random.Random(1))
+        one.run(cells)
+        assert len(seen) == cells
+        assert len(set(seen)) == min(cells, work.POOL)
+
+
+def test_rotating_buffers_change_places() -> None:
+    one = work.PerCell(lambda cell: None, "in_place", 509, random.Random(1))
+    assert len(one._pool) >= 64
+    before = list(map(id, one._pool))
+    one.move(random.Random(2))
+    assert before != list(map(id, one._pool))
+
+
+def test_flags_of_every_kind_are_passed_on() -> None:
+    import argparse
+
+    options = argparse.Namespace(a=True, b=False, c=None, d=["x", "y"], e=5)
+    command: list[str] = []
+    common.pass_on([(f"--{one}", one) for one in "abcde"])(command, options)
+    assert command == ["--a", "--d=x", "--d=y", "--e=5"]
+
+
+def test_results_are_json_as_they_come(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    options = ["--cells=50", "--backend=cryptography", "--path=fused", "--payload-len=9"]
+    script("perf.bench_cells", "-p1", "-n1", "-w0", "-q", f"-o{out}", *options)
+    assert json.loads(out.read_text())["version"] == "1.0"
