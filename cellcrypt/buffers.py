@@ -56,10 +56,10 @@ def writable(buffer: WritableBuffer, name: str) -> memoryview:
     return view
 
 
-def check_length(view: memoryview, name: str, expected: int) -> None:
-    """Raise PayloadLengthError unless `view` has `expected` bytes."""
-    if len(view) != expected:
-        raise PayloadLengthError(f"{name} must be {expected} bytes, got {len(view)}")
+def check_length(length: int, name: str, expected: int) -> None:
+    """Raise PayloadLengthError unless `length` is `expected` bytes."""
+    if length != expected:
+        raise PayloadLengthError(f"{name} must be {expected} bytes, got {length}")
 
 
 def secret(value: Buffer, name: str, lengths: tuple[int, ...]) -> bytes:
@@ -123,6 +123,11 @@ def _interpreted_address(view: memoryview) -> int:
 address = _interpreted_address if core is None else core.address
 
 
+def overlap(distance: int) -> OverlapError:
+    """Return the error for an `out` that begins `distance` bytes from its payload and overlaps it."""
+    return OverlapError(f"out must be payload itself or apart from it, got one that begins {distance:+d} bytes from it")
+
+
 def same_memory(source: memoryview, out: memoryview) -> bool:
     """Return whether two views of one length are the same memory; False where they share none of it.
 
@@ -131,7 +136,5 @@ def same_memory(source: memoryview, out: memoryview) -> bool:
     """
     distance = address(out) - address(source)
     if distance and abs(distance) < len(out):
-        raise OverlapError(
-            f"out must be payload itself or apart from it, got one that begins {distance:+d} bytes from it"
-        )
+        raise overlap(distance)
     return distance == 0

@@ -61,4 +61,4 @@ def _crypt_each(ciphers: list[Any], buffer: WritableBuffer, cell_format: CellFor
         return count
     finally:
         for cipher in claimed:
-            cipher._release()
+            cipher._give()

@@ -13,11 +13,13 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
+from .. import compiled
 from ..errors import BackendUnavailable
 from .protocol import Adapter, Keystream, Open
 
 ENTRY_POINT_GROUP = "cellcrypt.backends"
 ENVIRONMENT_VARIABLE = "CELLCRYPT_BACKEND"
+KERNEL_VARIABLE = "CELLCRYPT_KERNEL"
 
 _MODULES = {"native": ".native", "cryptography": ".pyca", "pycryptodome": ".pycryptodome", "afalg": ".afalg"}
 BUILT_IN = tuple(_MODULES)
@@ -52,6 +54,7 @@ class Availability:
 
 
 _proved: dict[str, Open] = {}
+_proved_kernels: set[str] = set()
 
 
 def prove(open: Open) -> None:
@@ -118,6 +121,8 @@ def load(name: str) -> Open:
         reason = why(error)
     else:
         _proved[name] = found
+        if name == "native":
+            compiled.core.short_cut(True, _default_order()[0] == name)
         return found
     raise BackendUnavailable(f"backend {name!r} is unavailable: {reason}")
 
@@ -181,6 +186,37 @@ def _kernels() -> tuple[str, ...]:
     from .native import kernels
 
     return kernels()
+
+
+def choose_kernel(name: str | None) -> str:
+    """Return the kernel that `name` means: itself; for None what CELLCRYPT_KERNEL says, or this processor's best.
+
+    Raises:
+        TypeError: no str. ValueError: unknown name; the message says when it comes from the environment.
+        BackendUnavailable: this processor can't run it, or it does not prove itself.
+    """
+    from . import native
+
+    source = "kernel"
+    if name is None and (name := os.environ.get(KERNEL_VARIABLE) or None):
+        source = f"environment variable {KERNEL_VARIABLE}: kernel"
+    if name is None:
+        return native.kernels()[0]
+    if not isinstance(name, str):
+        raise TypeError(f"kernel must be a str or None, got {type(name).__name__}")
+    if name not in native.known_kernels():
+        raise ValueError(f"{source} must be one of {', '.join(native.known_kernels())}, got {name!r}")
+    if name not in native.kernels():
+        raise BackendUnavailable(
+            f"{source} {name!r} can't run on this processor, which has {', '.join(native.kernels())}"
+        )
+    if name not in _proved_kernels:
+        try:
+            prove(lambda key, iv: native.open(key, iv, name))
+        except ValueError as error:
+            raise BackendUnavailable(f"{source} {name!r}: {error}") from None
+        _proved_kernels.add(name)
+    return name
 
 
 def _default_order() -> tuple[str, ...]:

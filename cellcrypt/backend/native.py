@@ -1,19 +1,23 @@
 """Backend "native": our own C core.
 
-Rules of this file: says which kernels there are; the calls themselves never come by here, since CellCipher reaches the
-core directly. The contract stands in protocol.py.
+Rules of this file: which kernels there are, and a Keystream of each so that it can prove itself; CellCipher's own calls
+reach the core directly and never come by here. The contract stands in protocol.py.
 """
 
 from __future__ import annotations
 
 from ..compiled import core, reason
 from ..errors import BackendUnavailable
-from .protocol import Keystream
 
 
 def kernels() -> tuple[str, ...]:
     """Return the kernels that this processor runs, best first."""
     return () if core is None else tuple(core.kernels())
+
+
+def known_kernels() -> tuple[str, ...]:
+    """Return the kernels that the core was built with, best first."""
+    return () if core is None else tuple(core.known_kernels())
 
 
 def version() -> str:
@@ -22,7 +26,18 @@ def version() -> str:
     return version("cellcrypt")
 
 
-def open(key: bytes, iv: bytes) -> Keystream:
-    if core is None:
-        raise BackendUnavailable(reason or "the C core was not built")
-    raise BackendUnavailable("the C core was built without AES")
+class _Keystream:
+    __slots__ = ("_iv", "_kernel", "_key")
+
+    def __init__(self, key: bytes, iv: bytes, kernel: str | None = None) -> None:
+        if core is None:
+            raise BackendUnavailable(reason or "the C core was not built")
+        self._key, self._iv, self._kernel = key, iv, kernel or kernels()[0]
+
+    def xor_into(self, position: int, buffer: memoryview) -> None:
+        cipher = core.native_cipher(self._key, self._iv, len(buffer), "fused", self._kernel)
+        cipher.seek(position)
+        cipher.crypt_in_place(buffer)
+
+
+open = _Keystream

@@ -11,7 +11,8 @@ position p comes from block p // 16, whose counter is (IV + p // 16) mod 2**128.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 BLOCK = 16  # bytes in an AES block (FIPS-197, section 3.1)
 COUNTERS = 1 << 128  # counter values before the key stream would repeat
@@ -32,6 +33,21 @@ class Keystream(Protocol):
         Raises:
             Whatever it likes: the caller turns it into BackendUnavailable and restores what it can.
         """
+
+
+#: A library's call (source, destination): XOR the next key stream into source and write that to destination, of one
+#: length, the same memory or apart. Each call goes on where the last one ended.
+Lent = Callable[[Any, Any], object]
+
+
+class LendingKeystream(Keystream, Protocol):
+    """A built-in's Keystream that can lend its live context: the core then calls the library without a Python frame."""
+
+    def lend(self, position: int, /) -> Lent:
+        """Return the call that goes on from byte `position`. Until `take_back`, nothing is known of its position."""
+
+    def take_back(self, position: int, /) -> None:
+        """End the loan: the context now stands at byte `position`. Not called where it failed."""
 
 
 class Open(Protocol):

@@ -9,7 +9,7 @@ import cryptography
 from cryptography.hazmat.backends.openssl.backend import backend as openssl
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from .protocol import BLOCK, counter_block
+from .protocol import BLOCK, Lent, counter_block
 
 
 def version() -> str:
@@ -38,6 +38,15 @@ class _Keystream:
         self._next = -1  # no position: should the next line raise, the context is not trusted again
         self._update_into(buffer, buffer)
         self._next = position + len(buffer)
+
+    def lend(self, position: int) -> Lent:
+        if position != self._next:
+            self._reopen(position)
+        self._next = -1
+        return self._update_into
+
+    def take_back(self, position: int) -> None:
+        self._next = position
 
 
 open = _Keystream

@@ -8,7 +8,7 @@ from __future__ import annotations
 import Crypto
 from Crypto.Cipher import AES
 
-from .protocol import BLOCK, counter_block
+from .protocol import BLOCK, Lent, counter_block
 
 
 def version() -> str:
@@ -35,6 +35,16 @@ class _Keystream:
         self._next = -1  # no position: should the next line raise, the context is not trusted again
         self._encrypt(buffer, output=buffer)
         self._next = position + len(buffer)
+
+    def lend(self, position: int) -> Lent:
+        if position != self._next:
+            self._reopen(position)
+        self._next = -1
+        encrypt = self._encrypt
+        return lambda source, destination: encrypt(source, output=destination)
+
+    def take_back(self, position: int) -> None:
+        self._next = position
 
 
 open = _Keystream

@@ -91,7 +91,7 @@ class RelayCell:
         Raises (nothing written): TypeError, BufferError, PayloadLengthError, RelayCellError (a field out of range).
         """
         view = writable(payload, "payload")
-        check_length(view, "payload", PAYLOAD_LEN)
+        check_length(len(view), "payload", PAYLOAD_LEN)
         packed = self.pack(layout)
         view[:] = packed
 
@@ -139,7 +139,7 @@ class RelayCell:
         Raises: TypeError, BufferError, PayloadLengthError, RelayCellError (its length field says more than fits).
         """
         view = readable(payload, "payload")
-        check_length(view, "payload", PAYLOAD_LEN)
+        check_length(len(view), "payload", PAYLOAD_LEN)
         start = 0
         digest = b""
         values = {"command": 0, "recognized": 0, "stream_id": 0, "length": 0}
