@@ -1,5 +1,6 @@
 # make test       everything that must hold: tests, mypy, ruff
 # make bench      the table of cells and paths, in at most five minutes; make bench-full with pyperf's own defaults
+# make bench-native  what the kernels must show, a verdict a line
 # make core       build the C core again after a change
 # make sanitize   the test suite against a core built with ASan and UBSan
 #
@@ -10,7 +11,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: test bench bench-full core sanitize lint clean
+.PHONY: test bench bench-full bench-native core sanitize lint clean
 
 $(VENV)/installed: pyproject.toml $(wildcard cellcrypt/csrc/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,6 +42,10 @@ bench-full: $(VENV)/installed
 	$(BIN)/python -m perf.rounds -o $(OUT)/cells-full-$(NOW).json --until-stable 10 bench_cells --cold
 	$(BIN)/python -m perf.report $(OUT)/cells-full-$(NOW).json
 	-$(BIN)/python -m pyperf check $(OUT)/cells-full-$(NOW).json
+
+bench-native: $(VENV)/installed
+	mkdir -p $(OUT)
+	$(BIN)/python -m perf.bench_native -o $(OUT)/native-$(NOW).json
 
 sanitize: $(VENV)/installed
 	VENV=$(VENV) sh tests/sanitize.sh

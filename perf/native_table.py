@@ -1,0 +1,160 @@
+"""What is asked of the native backend, and whether a run shows it: one verdict a line.
+
+Rules of this file: a line is a ratio of two rows of one run, of their medians; MUST is what a release owes, AIM what is
+near the limits of the processor. A line whose rows are not there says why, and passes no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from pyperf._utils import median_abs_dev
+
+from .results import Results
+from .tables import ratio, table
+
+BARE = "bare[cryptography.update_into,{n}]"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that is asked: `over` / `row` is at least `must` ("x"), or `row` / `over` at most `must` ("of")."""
+
+    title: str
+    row: str
+    over: str
+    must: float
+    aim: float | None = None
+    at_least: bool = True
+
+
+LINES = (
+    Line("crypt_in_place, bytearray, against update_into", "call[native/{k},in_place,{n}]", BARE, 6.5, 7.5),
+    Line("crypt_in_place, memoryview of a wire cell", "call[native/{k},memoryview,{n}]", BARE, 5.5, 6.5),
+    Line("crypt_into", "call[native/{k},into,{n}]", BARE, 5.5, 6.2),
+    Line("crypt", "call[native/{k},new,{n}]", BARE, 4.8, 5.5),
+    Line(
+        "crypt_cells, 1,000 wire cells, of the AES limit",
+        "batch[native/{k},{n},1000]",
+        "limit[{k},{n}]",
+        1,
+        0.92,
+        False,
+    ),
+    Line(
+        "crypt_cells, 1,000 wire cells, against one long pass",
+        "batch[native/{k},{n},1000]",
+        "pass[cryptography.update_into,{n},1000]",
+        4.4,
+        5,
+    ),
+    Line(
+        "crypt_cells, 16 wire cells, against a pass over 16",
+        "batch[native/{k},{n},16]",
+        "pass[cryptography.update_into,{n},16]",
+        2.8,
+        3.3,
+    ),
+    Line(
+        "crypt_cells, a million wire cells, of XOR over that memory",
+        "batch[native/{k},{n},1000000]",
+        "memory[xor,{n},1000000]",
+        1.15,
+        1,
+        False,
+    ),
+    Line(
+        "crypt_each, 1,000 circuits, against update_into",
+        "each[native,{n},1000]",
+        "visit[cryptography,{n},1000]",
+        10,
+        13,
+    ),
+    Line("crypt_each, 100,000 circuits", "each[native,{n},100000]", "visit[cryptography,{n},100000]", 8, 13),
+    Line("AES-NI kernel: in place", "call[native/aesni,in_place,{n}]", BARE, 2.6, 3),
+    Line(
+        "AES-NI kernel: 1,000 wire cells, against one long pass",
+        "batch[native/aesni,{n},1000]",
+        "pass[cryptography.update_into,{n},1000]",
+        1.1,
+        1.25,
+    ),
+    Line("VAES-256 kernel: in place", "call[native/vaes256,in_place,{n}]", BARE, 4.5, 5.2),
+    Line(
+        "VAES-256 kernel: 1,000 wire cells, against one long pass",
+        "batch[native/vaes256,{n},1000]",
+        "pass[cryptography.update_into,{n},1000]",
+        1.8,
+        2.2,
+    ),
+    Line(
+        "two pinned threads, 1,000 cells a call, against one",
+        "threads[native,{n},1000,2]",
+        "threads[native,{n},1000,1]",
+        1.8,
+        1.95,
+    ),
+    Line("a cipher from a key, against Cipher(...).encryptor()", "make[native]", "make[cryptography]", 10),
+)
+#: The kernel that the lines above without a kernel's name are about.
+BEST = "vaes512"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A line as a run shows it; `value` None where a row is missing, then `why` says which."""
+
+    line: Line
+    value: float | None
+    mad: float
+    word: str
+
+
+def judge(line: Line, results: Results, payload_len: int, kernel: str) -> Verdict:
+    """Return the verdict on one line."""
+    names = [name.format(k=kernel, n=payload_len) for name in (line.row, line.over)]
+    rows = [results.get(name) for name in names]
+    missing = [name for name, row in zip(names, rows, strict=True) if row is None]
+    if missing:
+        return Verdict(line, None, 0.0, f"not measured: no row {missing[0]} in this run")
+    row, over = rows
+    top, bottom = (over, row) if line.at_least else (row, over)
+    assert top is not None
+    assert bottom is not None
+    value = top.median() / bottom.median()
+    paired = [median(a.values) / median(b.values) for a, b in zip(top.get_runs(), bottom.get_runs(), strict=False)]
+    mad = median_abs_dev(paired) if len(paired) > 1 else 0.0
+
+    def reaches(bound: float) -> bool:
+        return bool(value >= bound if line.at_least else value <= bound)
+
+    if not reaches(line.must):
+        word = "MISSED"
+    elif line.aim is not None and reaches(line.aim):
+        word = "aim"
+    else:
+        word = "must"
+    return Verdict(line, value, mad, word)
+
+
+def verdicts(results: Results, payload_len: int = 509, kernel: str = BEST) -> Iterator[Verdict]:
+    """Yield the verdict on every line. `kernel` takes the best one's place where the processor lacks that."""
+    for line in LINES:
+        verdict = judge(line, results, payload_len, kernel)
+        if kernel != BEST and "{k}" in line.row + line.over and verdict.value is not None:
+            verdict = Verdict(line, verdict.value, verdict.mad, f"{verdict.word} (asked of {BEST}, this is {kernel})")
+        yield verdict
+
+
+def native_table(results: Results, payload_len: int = 509, kernel: str = BEST) -> str:
+    """Return the table with a verdict a line."""
+    lines = []
+    for found in verdicts(results, payload_len, kernel):
+        line = found.line
+        sign, unit = ("≥", "x") if line.at_least else ("≤", "")
+        aim = "" if line.aim is None else f"{sign} {line.aim:g}{unit}"
+        value = "" if found.value is None else f"{ratio(found.value)}{unit} ± {found.mad:.2f}"
+        lines.append([line.title, f"{sign} {line.must:g}{unit}", aim, value, found.word])
+    return table(["", "must", "aim", "measured", "verdict"], lines)

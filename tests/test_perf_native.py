@@ -1,0 +1,161 @@
+"""The native suite: alternate measuring, resuming, verdicts, and every row's check of its own result."""
+
+from __future__ import annotations
+
+import random
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyperf
+import pytest
+
+from cellcrypt import backends
+from perf import interleave, native_rows, native_table, work
+from perf.interleave import Group, Plan
+from perf.results import load
+from perf.rows import Row
+
+from .perf_kit import benchmark, noisy, write
+from .test_perf_suites import metadata, script
+
+KERNELS = backends()["native"].kernels
+needs_native = pytest.mark.skipif(not KERNELS, reason=f"native: {backends()['native'].reason}")
+
+
+class Counted:
+    """Work that only counts."""
+
+    def __init__(self, log: list[tuple[str, int]], name: str) -> None:
+        self.log, self.name, self.checked = log, name, False
+
+    def run(self, cells: int) -> float:
+        self.log.append((self.name, cells))
+        return cells * 1e-9
+
+    def move(self, rng: random.Random) -> None:
+        pass
+
+    def check(self) -> None:
+        self.log.append((self.name, -1))
+
+
+def counted(log: list[tuple[str, int]], name: str, cells: int, slices: int) -> Row:
+    meta: dict[str, Any] = {"kind": "cells", "backend": "none", "payload_len": 509, "cells": cells}
+    return Row(name, lambda rng: Counted(log, name), cells, meta, slices)
+
+
+@pytest.mark.parametrize("slices", [(16, 16), (16, 1), (5, 3), (1, 1)])
+def test_rows_alternate_and_all_cells_are_done(slices: tuple[int, int]) -> None:
+    log: list[tuple[str, int]] = []
+    rows = [counted(log, "a", 1003, slices[0]), counted(log, "b", 77, slices[1])]
+    found = interleave.measure(rows, 2)
+    timed = [entry for entry in log[2:] if entry[1] >= 0]
+    assert sum(cells for name, cells in timed if name == "a") == 2 * 1003
+    assert sum(cells for name, cells in timed if name == "b") == 2 * 77
+    assert found == {"a": [pytest.approx(1e-9)] * 2, "b": [pytest.approx(1e-9)] * 2}
+    assert log[-2:] == [("a", -1), ("b", -1)]
+    if slices == (16, 16):
+        assert max(len(list(same)) for _, same in groupby(name for name, _ in timed)) <= 2
+
+
+def options_that_write(log: Path) -> list[str]:
+    code = (
+        "import sys, random; from perf.interleave import *; from perf.common import general_metadata\n"
+        "from tests.test_perf_native import counted\n"
+        "name = next(a for a in sys.argv if a.startswith('--group=')).partition('=')[2]\n"
+        "out = next(a for a in sys.argv if a.startswith('--group-output=')).partition('=')[2]\n"
+        f"open({str(log)!r}, 'a').write(name + '\\n')\n"
+        "if name == 'broken': sys.exit(3)\n"
+        "group = Group(name, (counted([], name + '-row', 100, 4),))\n"
+        "run_group(group, 2, general_metadata('study')).dump(out)\n"
+    )
+    return ["-c", code]
+
+
+def plan(tmp_path: Path, names: list[str], rounds: int, **more: Any) -> Plan:
+    import sys
+
+    groups = [Group(name, (counted([], f"{name}-row", 100, 4),)) for name in names]
+    command = [sys.executable, *options_that_write(tmp_path / "log")]
+    return Plan(groups, rounds, command, str(tmp_path / "out.json"), say=lambda text: None, **more)
+
+
+def test_a_killed_run_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    with pytest.raises(SystemExit):
+        plan(tmp_path, ["first", "broken"], 1).run()
+    assert (tmp_path / "log").read_text().split() == ["first", "broken"]
+    assert {name for name, _ in load(str(tmp_path / "out.json")).rows()} == {"first-row"}
+    plan(tmp_path, ["first", "second"], 2, resume=True).run()
+    assert (tmp_path / "log").read_text().split() == ["first", "broken", "second", "first", "second"]
+    suite = pyperf.BenchmarkSuite.load(str(tmp_path / "out.json"))
+    assert {bench.get_name(): bench.get_nrun() for bench in suite} == {"first-row": 2, "second-row": 2}
+
+
+def test_resuming_a_damaged_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out.json").write_text("{")
+    with pytest.raises(SystemExit):
+        plan(tmp_path, ["first"], 1, resume=True).run()
+    assert "out.json" in capsys.readouterr().err
+    assert not (tmp_path / "log").exists()
+
+
+def native_results(tmp_path: Path, in_place: float, batch: float) -> Any:
+    meta = {"suite": "bench_native", "backend": "native", "payload_len": 509, "cells": 1, "kind": "call"}
+    rows = [
+        benchmark("call[native/vaes512,in_place,509]", noisy(in_place, 9, 1, 0.001), meta),
+        benchmark("bare[cryptography.update_into,509]", noisy(200e-9, 9, 2, 0.001), meta),
+        benchmark("batch[native/vaes512,509,1000]", noisy(batch, 9, 3, 0.001), meta),
+        benchmark("limit[vaes512,509]", noisy(10e-9, 9, 4, 0.001), meta),
+    ]
+    return load(write(tmp_path / "n.json", rows))
+
+
+@pytest.mark.parametrize(
+    ("in_place", "batch", "words"),
+    [(25e-9, 9e-9, ("aim", "aim")), (29e-9, 9.7e-9, ("must", "must")), (40e-9, 11e-9, ("MISSED", "MISSED"))],
+)
+def test_verdicts(tmp_path: Path, in_place: float, batch: float, words: tuple[str, str]) -> None:
+    found = {v.line.title: v for v in native_table.verdicts(native_results(tmp_path, in_place, batch))}
+    first = found["crypt_in_place, bytearray, against update_into"]
+    second = found["crypt_cells, 1,000 wire cells, of the AES limit"]
+    assert (first.word, second.word) == words
+    assert first.value == pytest.approx(200e-9 / in_place, rel=0.01)
+    assert second.value == pytest.approx(batch / 10e-9, rel=0.01)
+    assert found["VAES-256 kernel: in place"].value is None
+    assert "not measured" in found["VAES-256 kernel: in place"].word
+
+
+@needs_native
+def test_the_suite_runs_and_every_kernel_has_rows(tmp_path: Path) -> None:
+    out = tmp_path / "n.json"
+    said = script("perf.bench_native", f"-o{out}", "-p2", "--cells=130", "--payload-len=100")
+    found = metadata(out)
+    for kernel in KERNELS:
+        assert found[f"call[native/{kernel},in_place,100]"]["kernel"] == kernel
+        assert found[f"call[native/{kernel},in_place,100]"]["inner_loops"] == 130
+    assert "crypt_cells, 16 wire cells" in said
+    assert script("perf.bench_native", f"-o{out}", code=2).count(str(out)) == 1
+    again = script("perf.bench_native", f"-o{out}", "-p2", "--cells=130", "--payload-len=100", "--resume")
+    assert "parts are there already" in again
+
+
+def native_work() -> list[Row]:
+    found = native_rows.groups(KERNELS, 509, 200) if KERNELS else []
+    return [row for group in found for row in group.rows]
+
+
+@pytest.mark.parametrize("row", native_work(), ids=lambda row: row.name)
+def test_every_native_row_checks_its_result(row: Row) -> None:
+    opened: Any = row.open(random.Random(1))
+    assert opened.run(200) > 0
+    opened.check()
+    spoiled = False
+    for one in getattr(opened, "_works", [opened]):
+        if hasattr(one, "_done"):
+            one._done ^= 1
+            spoiled = True
+    if spoiled:
+        with pytest.raises(work.WrongResult):
+            opened.check()
