@@ -13,12 +13,12 @@ The public names; no logic lives here. Keys in, layers out:
 
 from __future__ import annotations
 
-from cellcrypt.onion import tor1 as _tor1  # noqa: F401  (registers its schemes)
-from cellcrypt.onion.cell import CRYPTO_15, STREAM_COMMANDS, TOR1, RelayCell, RelayLayout
-from cellcrypt.onion.circuit import Circuit
-from cellcrypt.onion.errors import NoSuchHop, RelayCellError, UnrecognizedCell
-from cellcrypt.onion.keys import LAYOUTS, HopKeys, KeyLayout, hs_ntor_expand, kdf_tor, ntor_expand
-from cellcrypt.onion.layers import PAYLOAD_LEN, RELAY, RELAY_EARLY, ClientLayer, RelayLayer
+from . import tor1 as _tor1  # noqa: F401  (registers its schemes)
+from .cell import CRYPTO_15, STREAM_COMMANDS, TOR1, RelayCell, RelayLayout
+from .circuit import Circuit
+from .errors import NoSuchHop, RelayCellError, UnrecognizedCell
+from .keys import LAYOUTS, HopKeys, KeyLayout, hs_ntor_expand, kdf_tor, ntor_expand
+from .layers import PAYLOAD_LEN, RELAY, RELAY_EARLY, ClientLayer, RelayLayer
 
 __all__ = [
     "CRYPTO_15",

@@ -13,9 +13,9 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from cellcrypt.buffers import Buffer, check_length, readable, writable
-from cellcrypt.onion.errors import RelayCellError
-from cellcrypt.onion.layers import PAYLOAD_LEN
+from ..buffers import Buffer, check_length, readable, writable
+from .errors import RelayCellError
+from .layers import PAYLOAD_LEN
 
 #: Zero bytes between data and random padding.
 _ZERO_PADDING: Final = 4

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Self
 
-from cellcrypt.buffers import Buffer
-from cellcrypt.onion.errors import NoSuchHop, UnrecognizedCell
-from cellcrypt.onion.layers import RELAY, ClientLayer
+from ..buffers import Buffer
+from .errors import NoSuchHop, UnrecognizedCell
+from .layers import RELAY, ClientLayer
 
 _BROKEN = "the circuit is broken, since a backward cell was recognized by none of its hops or a layer failed half-way"
 

@@ -5,7 +5,7 @@ Rules of this file: as in cellcrypt/errors.py.
 
 from __future__ import annotations
 
-from cellcrypt.errors import CellcryptError
+from ..errors import CellcryptError
 
 
 class UnrecognizedCell(CellcryptError):

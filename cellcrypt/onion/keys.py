@@ -16,7 +16,7 @@ import hmac
 from dataclasses import dataclass
 from typing import Final
 
-from cellcrypt.buffers import Buffer, readable, whole
+from ..buffers import Buffer, readable, whole
 
 _NTOR = b"ntor-curve25519-sha256-1"
 _HS_NTOR = b"tor-hs-ntor-curve25519-sha3-256-1"

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn, Self, cast
 
-from cellcrypt.buffers import Buffer
-from cellcrypt.onion.keys import HopKeys
+from ..buffers import Buffer
+from .keys import HopKeys
 
 #: Bytes in the payload of a relay cell (tor-spec, "Cell Packet format").
 PAYLOAD_LEN = 509

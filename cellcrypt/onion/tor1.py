@@ -21,10 +21,10 @@ from hmac import compare_digest
 from struct import Struct
 from typing import Final, Protocol, Self
 
-from cellcrypt.buffers import Buffer
-from cellcrypt.cipher import CellCipher
-from cellcrypt.onion.keys import HopKeys
-from cellcrypt.onion.layers import PAYLOAD_LEN, RELAY, SCHEMES, ClientLayer, RelayLayer, Scheme
+from ..buffers import Buffer
+from ..cipher import CellCipher
+from .keys import HopKeys
+from .layers import PAYLOAD_LEN, RELAY, SCHEMES, ClientLayer, RelayLayer, Scheme
 
 #: Bytes of a digest that a SENDME carries, whatever the hash (tor-spec, "SENDME cell format").
 TAG_LEN: Final = 20
