@@ -149,7 +149,7 @@ class LibraryCipher(CellCipher):
         keystream = self._claim(count * payload_len)
         try:
             at_once = max(1, BATCH_LEN // payload_len)
-            batch = bytearray(min(count, at_once) * payload_len)
+            batch = bytearray(min(count, at_once) * payload_len)  # zero again after each XOR
             for first in range(0, count, at_once):
                 cells = min(at_once, count - first)
                 made = memoryview(batch)[: cells * payload_len]
@@ -230,15 +230,13 @@ class LibraryCipher(CellCipher):
         raise BackendUnavailable(reason)
 
     def _make(self, keystream: Keystream, out: memoryview) -> None:
-        """Fill `out` with the next key stream: what was made ahead, then the backend's own. The position stays."""
+        """Fill `out`, all zero, with the next key stream: what was made ahead, then the backend's own. The position stays."""
         have = 0
         if self._ahead is not None:
             ahead = self._ahead
             have = min(ahead.end - ahead.start, len(out))
             out[:have] = ahead.store[ahead.start : ahead.start + have]
-        rest = out[have:]
-        rest[:] = bytes(len(rest))
-        self._xor_into(keystream, rest, have)
+        self._xor_into(keystream, out[have:], have)
         if self._ahead is not None:
             self._ahead.start += have
 

@@ -16,7 +16,8 @@ from .compiled import core
 
 #: XOR `keystream` into `out` in place: (out, keystream), views of one length.
 Xor = Callable[[memoryview, memoryview], None]
-#: XOR `keystream` into `count` payloads in place: (buffer, header_len, payload_len, keystream).
+#: XOR `keystream` into every payload of `buffer` in place and leave it all zero, so that it is not used again and can be
+#: filled again: (buffer, header_len, payload_len, keystream).
 XorCells = Callable[[memoryview, int, int, memoryview], None]
 
 WORD = 4  # bytes in a uint32
@@ -50,6 +51,7 @@ def _over_cells(xor: Xor) -> XorCells:
         for i in range(len(buffer) // cell_len):
             start = i * cell_len + header_len
             xor(buffer[start : start + payload_len], keystream[i * payload_len : (i + 1) * payload_len])
+        keystream[:] = bytes(len(keystream))
 
     return xor_cells
 

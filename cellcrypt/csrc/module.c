@@ -1129,7 +1129,8 @@ static PyObject *xor_views(PyObject *const *args, Py_ssize_t nargs, xor_loop *lo
     Py_RETURN_NONE;
 }
 
-/* (buffer, header_len, payload_len, key stream): a whole number of cells, and key stream for all of their payloads. */
+/* (buffer, header_len, payload_len, key stream): a whole number of cells, and key stream for all of their payloads, which
+ * is zero afterwards: wiped while it is in the nearest cache, and ready to be filled again. */
 static PyObject *xor_cells(PyObject *args, xor_loop *loop)
 {
     PyObject *buffer, *stream;
@@ -1139,7 +1140,7 @@ static PyObject *xor_cells(PyObject *args, xor_loop *loop)
     Py_buffer out, keystream;
     if (get_buffer(buffer, &out, 1, "buffer"))
         return NULL;
-    if (get_buffer(stream, &keystream, 0, "key stream")) {
+    if (get_buffer(stream, &keystream, 1, "key stream")) {
         PyBuffer_Release(&out);
         return NULL;
     }
@@ -1150,7 +1151,9 @@ static PyObject *xor_cells(PyObject *args, xor_loop *loop)
     else if ((status = check_length((size_t)keystream.len, (size_t)(out.len / cell_len * payload_len), "key stream")) == 0)
         for (Py_ssize_t i = 0; i < out.len / cell_len; i++) {
             uint8_t *payload = (uint8_t *)out.buf + i * cell_len + header_len;
-            loop(payload, payload, (const uint8_t *)keystream.buf + i * payload_len, (size_t)payload_len);
+            uint8_t *octets = (uint8_t *)keystream.buf + i * payload_len;
+            loop(payload, payload, octets, (size_t)payload_len);
+            memset(octets, 0, (size_t)payload_len);
         }
     PyBuffer_Release(&keystream);
     PyBuffer_Release(&out);
