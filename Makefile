@@ -34,7 +34,7 @@ NOW := $(shell date +%Y%m%dT%H%M%S)
 
 bench: $(VENV)/installed
 	mkdir -p $(OUT)
-	$(BIN)/python -m perf.rounds -o $(OUT)/cells-$(NOW).json bench_cells --quick
+	$(BIN)/python -m perf.rounds -o $(OUT)/cells-$(NOW).json bench_cells --quick --cold
 	$(BIN)/python -m perf.report $(OUT)/cells-$(NOW).json
 
 bench-full: $(VENV)/installed

@@ -70,7 +70,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--cold", action="store_true", help="also with a working set far past the last cache")
     add("--circuits", type=_positive, help="circuits in a cold row; default: by the size of the last cache")
     add("--interpreted", action="store_true", help="also the interpreted byte and word paths, over fewer cells")
-    add("--quick", action="store_true", help="3 processes of one value each; pycryptodome in path fused only")
+    add("--quick", action="store_true", help="3 processes of one value each; pycryptodome not cold")
     add("--only", action="append", help="only the row of this name; repeatable")
 
 

@@ -5,7 +5,7 @@
     python -m perf.bench_native --table native.json     the table of a run that is there already
 
 Rows that are compared are measured alternately in one process (interleave.py says why); the rows stand in
-native_rows.py, what is asked of them in native_table.py.
+native_rows.py, what is asked of them in asked.py.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from cellcrypt import backends
 from cellcrypt.compiled import core, reason
 
+from .asked import BEST, NATIVE_LINES, asked_table
 from .bench_cells import _payload_len, _positive
 from .common import check_output, fail, general_metadata
 from .interleave import Plan, run_group
 from .native_rows import groups
-from .native_table import BEST, native_table
 from .report import report
 from .results import BadResults, load
 
@@ -56,7 +56,7 @@ def show(path: str) -> None:
     if results.kind != "bench_native":
         fail(f"{path}: written by suite {results.kind}, this shows those of bench_native")
     payload_len, kernel = int(results.metadata["native_payload_len"]), str(results.metadata["native_kernel"])
-    print(native_table(results, payload_len, kernel))
+    print(asked_table(results, NATIVE_LINES, payload_len, kernel))
     print()
     print(report(results, None))
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .asked import CELL_LINES, asked_table
 from .compare import compare
 from .results import BadResults, Results, load
 from .rows import BARE
@@ -145,6 +146,8 @@ def report(results: Results, clock_ghz: float | None) -> str:
     for found in questions(results):
         lines += answer(found)
     lines += warm_and_cold(results)
+    if results.kind == "bench_cells":
+        lines += ["### What is asked", "", asked_table(results, CELL_LINES), ""]
     return "\n".join(lines)
 
 

@@ -226,7 +226,7 @@ class Choice:
     circuits: int = 0
     interpreted: bool = False
     kernel: str = ""
-    #: Leave out pycryptodome's byte and word paths: a cell costs it microseconds, and a value is a million cells.
+    #: Leave out pycryptodome's cold rows: 100,000s of its contexts take longer to make than to use.
     brief: bool = False
 
 
@@ -248,7 +248,7 @@ def _rows_of(backend: str, payload_len: int, choice: Choice) -> Iterator[Row]:
     if backend in LIBRARIES:
         yield from (bare_row(backend, call, payload_len, cells) for call in BARE[backend])
     for path in choice.paths:
-        if path == "fused" or (core is not None and not (choice.brief and backend == "pycryptodome")):
+        if path == "fused" or core is not None:
             yield cells_row(backend, path, payload_len, cells, kernel=kernel)
         if choice.interpreted and path != "fused" and backend != "native":
             yield cells_row(backend, path, payload_len, max(1, cells // INTERPRETED_SHARE), interpreted=True)
@@ -259,5 +259,5 @@ def _rows_of(backend: str, payload_len: int, choice: Choice) -> Iterator[Row]:
     yield batch_row(backend, "fused", payload_len, min(1000, cells), cells, kernel=kernel)
     if backend in LIBRARIES:
         yield pass_row(backend, payload_len, cells, cells)
-    if choice.cold:
+    if choice.cold and not (choice.brief and backend == "pycryptodome"):
         yield from cold_rows(backend, payload_len, cells, choice.circuits)

@@ -11,7 +11,7 @@ import pyperf
 import pytest
 
 from cellcrypt import backends
-from perf import interleave, native_rows, native_table, work
+from perf import asked, interleave, native_rows, work
 from perf.interleave import Group, Plan
 from perf.results import load
 from perf.rows import Row
@@ -117,7 +117,7 @@ def native_results(tmp_path: Path, in_place: float, batch: float) -> Any:
     [(25e-9, 9e-9, ("aim", "aim")), (29e-9, 9.7e-9, ("must", "must")), (40e-9, 11e-9, ("MISSED", "MISSED"))],
 )
 def test_verdicts(tmp_path: Path, in_place: float, batch: float, words: tuple[str, str]) -> None:
-    found = {v.line.title: v for v in native_table.verdicts(native_results(tmp_path, in_place, batch))}
+    found = {v.line.title: v for v in asked.verdicts(native_results(tmp_path, in_place, batch), asked.NATIVE_LINES)}
     first = found["crypt_in_place, bytearray, against update_into"]
     second = found["crypt_cells, 1,000 wire cells, of the AES limit"]
     assert (first.word, second.word) == words

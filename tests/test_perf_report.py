@@ -156,3 +156,11 @@ def test_suites_are_not_mixed(tmp_path: Path) -> None:
     new = write(tmp_path / "new.json", [benchmark("x", [1.0, 1.1], {"suite": "study"})])
     with pytest.raises(BadResults, match="suite"):
         compare(load(old), load(new))
+
+
+def test_what_is_asked_has_a_verdict(tmp_path: Path) -> None:
+    rows = [bare([200e-9] * 3), cells("cryptography", "fused", 509, [300e-9] * 3)]
+    text = report.report(load(write(tmp_path / "a.json", rows)), None)
+    line = next(line for line in text.splitlines() if "fused over cryptography" in line)
+    assert line.split("|")[4].split() == ["1.50", "±", "0.00"]
+    assert line.split("|")[5].strip() == "must"

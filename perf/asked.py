@@ -1,4 +1,4 @@
-"""What is asked of the native backend, and whether a run shows it: one verdict a line.
+"""What is asked of a run, and whether it shows it: one verdict a line.
 
 Rules of this file: a line is a ratio of two rows of one run, of their medians; MUST is what a release owes, AIM what is
 near the limits of the processor. A line whose rows are not there says why, and passes no verdict.
@@ -6,7 +6,7 @@ near the limits of the processor. A line whose rows are not there says why, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -30,7 +30,7 @@ class Line:
     at_least: bool = True
 
 
-LINES = (
+NATIVE_LINES = (
     Line("crypt_in_place, bytearray, against update_into", "call[native/{k},in_place,{n}]", BARE, 6.5, 7.5),
     Line("crypt_in_place, memoryview of a wire cell", "call[native/{k},memoryview,{n}]", BARE, 5.5, 6.5),
     Line("crypt_into", "call[native/{k},into,{n}]", BARE, 5.5, 6.2),
@@ -98,6 +98,19 @@ LINES = (
     ),
     Line("a cipher from a key, against Cipher(...).encryptor()", "make[native]", "make[cryptography]", 10),
 )
+CELL_LINES = (
+    Line("fused over cryptography, of the bare update_into", "cells[cryptography,fused,{n}]", BARE, 1.8, 1.4, False),
+    Line(
+        "crypt_cells over cryptography, 1,000 wire cells", "batch[cryptography,fused,{n},1000]", BARE, 0.4, None, False
+    ),
+    Line(
+        "pycryptodome with 16 KiB of lookahead, against bare encrypt",
+        "cells[pycryptodome,fused,{n},lookahead=16384]",
+        "bare[pycryptodome.encrypt,{n}]",
+        4,
+    ),
+    Line("XOR alone: by uint32, against by bytes", "xor[word,{n}]", "xor[byte,{n}]", 2.5),
+)
 #: The kernel that the lines above without a kernel's name are about.
 BEST = "vaes512"
 
@@ -139,19 +152,19 @@ def judge(line: Line, results: Results, payload_len: int, kernel: str) -> Verdic
     return Verdict(line, value, mad, word)
 
 
-def verdicts(results: Results, payload_len: int = 509, kernel: str = BEST) -> Iterator[Verdict]:
+def verdicts(results: Results, lines: Sequence[Line], payload_len: int = 509, kernel: str = BEST) -> Iterator[Verdict]:
     """Yield the verdict on every line. `kernel` takes the best one's place where the processor lacks that."""
-    for line in LINES:
+    for line in lines:
         verdict = judge(line, results, payload_len, kernel)
         if kernel != BEST and "{k}" in line.row + line.over and verdict.value is not None:
             verdict = Verdict(line, verdict.value, verdict.mad, f"{verdict.word} (asked of {BEST}, this is {kernel})")
         yield verdict
 
 
-def native_table(results: Results, payload_len: int = 509, kernel: str = BEST) -> str:
+def asked_table(results: Results, asked: Sequence[Line], payload_len: int = 509, kernel: str = BEST) -> str:
     """Return the table with a verdict a line."""
     lines = []
-    for found in verdicts(results, payload_len, kernel):
+    for found in verdicts(results, asked, payload_len, kernel):
         line = found.line
         sign, unit = ("≥", "x") if line.at_least else ("≤", "")
         aim = "" if line.aim is None else f"{sign} {line.aim:g}{unit}"
