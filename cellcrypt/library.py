@@ -158,7 +158,7 @@ class LibraryCipher(CellCipher):
                 except BackendUnavailable as error:
                     raise BackendUnavailable(f"{error} ({first} of {count} cells are done)") from None
                 part = view[first * cell_len : (first + cells) * cell_len]
-                XOR_CELLS[self._path](part, header_len, payload_len, made)
+                XOR_CELLS[self._path](part, header_len, payload_len, made, True)
                 self._position += len(made)
             return count
         finally:
@@ -230,7 +230,7 @@ class LibraryCipher(CellCipher):
         raise BackendUnavailable(reason)
 
     def _make(self, keystream: Keystream, out: memoryview) -> None:
-        """Fill `out`, all zero, with the next key stream: what was made ahead, then the backend's own. The position stays."""
+        """Fill `out`, all zero, with the next key stream: what was made ahead, then more. The position stays."""
         have = 0
         if self._ahead is not None:
             ahead = self._ahead

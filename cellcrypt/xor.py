@@ -16,9 +16,9 @@ from .compiled import core
 
 #: XOR `keystream` into `out` in place: (out, keystream), views of one length.
 Xor = Callable[[memoryview, memoryview], None]
-#: XOR `keystream` into every payload of `buffer` in place and leave it all zero, so that it is not used again and can be
-#: filled again: (buffer, header_len, payload_len, keystream).
-XorCells = Callable[[memoryview, int, int, memoryview], None]
+#: XOR `keystream` into every payload of `buffer` in place; with `wipe` the key stream is all zero afterwards, so it
+#: can't be used again and can be filled again: (buffer, header_len, payload_len, keystream, wipe).
+XorCells = Callable[[memoryview, int, int, memoryview, bool], None]
 
 WORD = 4  # bytes in a uint32
 
@@ -46,12 +46,13 @@ def interpreted_wide(out: memoryview, keystream: memoryview) -> None:
 
 
 def _over_cells(xor: Xor) -> XorCells:
-    def xor_cells(buffer: memoryview, header_len: int, payload_len: int, keystream: memoryview) -> None:
+    def xor_cells(buffer: memoryview, header_len: int, payload_len: int, keystream: memoryview, wipe: bool) -> None:
         cell_len = header_len + payload_len
         for i in range(len(buffer) // cell_len):
             start = i * cell_len + header_len
             xor(buffer[start : start + payload_len], keystream[i * payload_len : (i + 1) * payload_len])
-        keystream[:] = bytes(len(keystream))
+        if wipe:
+            keystream[:] = bytes(len(keystream))
 
     return xor_cells
 

@@ -262,7 +262,11 @@ class XorOnly:
     """The XOR part alone: key stream that is there already, into POOL cells a call."""
 
     def __init__(
-        self, xor_cells: Callable[[Any, int, int, Any], Any], header_len: int, payload_len: int, rng: random.Random
+        self,
+        xor_cells: Callable[[Any, int, int, Any, bool], Any],
+        header_len: int,
+        payload_len: int,
+        rng: random.Random,
     ) -> None:
         self._xor_cells, self._header_len, self._payload_len = xor_cells, header_len, payload_len
         self._stream = memoryview(keystream(KEY, 0, POOL * payload_len))
@@ -280,7 +284,7 @@ class XorOnly:
         header_len, payload_len, rounds = self._header_len, self._payload_len, repeat(None, calls)
         start = perf_counter()
         for _ in rounds:
-            xor_cells(view, header_len, payload_len, stream)
+            xor_cells(view, header_len, payload_len, stream, False)
         seconds = perf_counter() - start
         self._odd ^= bool(calls % 2)
         return seconds * cells / (calls * POOL)
