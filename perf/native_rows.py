@@ -3,7 +3,7 @@
 call[native/KERNEL,MANNER,LEN]        one cell a call: in_place, memoryview (of a wire cell), into, new
 batch[native/KERNEL,LEN,N]            crypt_cells on N wire cells a call
 limit[KERNEL,LEN]                     the AES units alone: as many blocks as a cell has, 16 independent chains
-memory[xor,LEN,N]                     XOR with the same bytes over the memory of N wire cells: what DRAM allows
+memory[xor,LEN,N]                     XOR with a constant over the memory of N wire cells: what DRAM allows
 each[native,LEN,N]                    crypt_each, one cell on each of N circuits a call
 visit[LIBRARY,LEN,N]                  a Python loop over N circuits in shuffled order, one call each
 make[LIBRARY]                         a cipher from a key
@@ -26,7 +26,6 @@ from cellcrypt.compiled import core
 
 from .cold import Cold
 from .interleave import Group
-from .reference import keystream
 from .rows import Row, _meta, bare_row, format_of, pass_row
 from .work import KEY, Batch, PerCell, Places, Work, WrongResult, expect
 
@@ -34,8 +33,6 @@ MANNERS = ("in_place", "memoryview", "into", "new")
 BATCHES = (1, 16, 64, 1000, 16_000, 1_000_000)
 CIRCUITS = (1, 10, 100, 1000, 10_000, 100_000)
 BLOCK = 16
-#: Cells of one call that XORs memory with bytes that stay in the cache.
-STRETCH = 256
 
 
 def _cipher(kernel: str, payload_len: int, key: bytes = KEY) -> CellCipher:
@@ -98,33 +95,29 @@ def limit_row(kernel: str, payload_len: int, cells: int) -> Row:
 
 
 class Memory:
-    """XOR with bytes that stay in the cache, over the memory that a batch of wire cells takes."""
+    """XOR with a constant over the memory that a batch of wire cells takes: each byte read and written once."""
 
     def __init__(self, cell_format: CellFormat, at_once: int) -> None:
-        self._format, self._at_once = cell_format, at_once
-        wire = memoryview(bytearray(at_once * cell_format.cell_len))
-        stretch = STRETCH * cell_format.cell_len
-        self._parts = [wire[i : i + stretch] for i in range(0, len(wire), stretch)]
-        self._stream = memoryview(keystream(KEY, 0, STRETCH * cell_format.payload_len))
+        self._at_once = at_once
+        self._wire = bytearray(at_once * cell_format.cell_len)
+        self._calls = 0
 
     def move(self, rng: random.Random) -> None:
         """Nothing: one place in DRAM is as good as another."""
 
     def run(self, cells: int) -> float:
         calls = -(-cells // self._at_once)
-        xor, header_len, payload_len = core.xor_cells_wide, self._format.header_len, self._format.payload_len
-        streams = [self._stream[: len(part) // self._format.cell_len * payload_len] for part in self._parts]
-        work = list(zip(self._parts, streams, strict=True))
+        memory_floor, wire = core.memory_floor, self._wire
         start = perf_counter()
         for _ in repeat(None, calls):
-            for part, stream in work:
-                xor(part, header_len, payload_len, stream)
-        return (perf_counter() - start) * cells / (calls * self._at_once)
+            memory_floor(wire)
+        seconds = perf_counter() - start
+        self._calls += calls
+        return seconds * cells / (calls * self._at_once)
 
     def check(self) -> None:
-        header_len = self._format.header_len
-        if bytes(self._parts[0][:header_len]) != bytes(header_len):
-            raise WrongResult("a header has changed")
+        if bool(self._wire[0]) != bool(self._calls % 2) or self._wire[0] != self._wire[-1]:
+            raise WrongResult("the memory was not gone through once a call")
 
 
 def memory_row(payload_len: int, at_once: int, cells: int) -> Row:
