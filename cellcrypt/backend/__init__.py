@@ -7,6 +7,7 @@ by itself. Plug-ins come by the entry point group `cellcrypt.backends` (protocol
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from importlib import import_module
@@ -37,6 +38,11 @@ _PROOF_CIPHERTEXT = bytes.fromhex(
     "874d6191b620e3261bef6864990db6ce9806f66b7970fdff8617187bb9fffdff"
     "5ae4df3edbd5d35e5b4f09020db03eab1e031dda2fbe03d1792170a0f3009cee"
 )
+#: SHA-256 over the key stream of seventeen cells of 509 bytes, which start at every byte of a block, under the keys
+#: 00 01 02 ... of 16, 24 and 32 bytes with IV 0. Made by two libraries: CTR of one, single blocks (ECB) of the other.
+_PROOF_CELLS = 17
+_PROOF_CELL_LEN = 509
+_PROOF_DIGEST = "d19ad440421fffc464de9544d03d0f8b65aea05650a1a8b318492be66930d72c"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +64,30 @@ _proved_kernels: set[str] = set()
 
 
 def prove(open: Open) -> None:
-    """Compare what a backend makes with NIST SP 800-38A, F.5.1, in two calls that part inside a block.
+    """Compare what a backend makes with known answers: NIST SP 800-38A, F.5.1, and cells at every place in a block.
 
     Raises:
         ValueError: it is wrong.
     """
-    keystream = open(_PROOF_KEY, _PROOF_IV)
     made = bytearray(_PROOF_PLAINTEXT)
-    view = memoryview(made)
-    keystream.xor_into(0, view[:13])
-    keystream.xor_into(13, view[13:])
-    close(keystream)
+    _xor_parts(open, _PROOF_KEY, _PROOF_IV, made, 13)
     if made != _PROOF_CIPHERTEXT:
         raise ValueError("it computes wrong key stream (NIST SP 800-38A, F.5.1)")
+    digest = hashlib.sha256()
+    for key_len in (16, 24, 32):
+        cells = bytearray(_PROOF_CELLS * _PROOF_CELL_LEN)
+        _xor_parts(open, bytes(range(key_len)), bytes(16), cells, _PROOF_CELL_LEN)
+        digest.update(cells)
+    if digest.hexdigest() != _PROOF_DIGEST:
+        raise ValueError(f"it computes wrong key stream for cells of {_PROOF_CELL_LEN} bytes")
+
+
+def _xor_parts(open: Open, key: bytes, iv: bytes, buffer: bytearray, part_len: int) -> None:
+    keystream = open(key, iv)
+    view = memoryview(buffer)
+    for position in range(0, len(view), part_len):
+        keystream.xor_into(position, view[position : position + part_len])
+    close(keystream)
 
 
 def close(keystream: Keystream) -> None:
