@@ -222,39 +222,39 @@ BROKEN = {
     "recognized read as one byte": Broken(tor1, 'Struct("!xH")', 'Struct("!B")', [check_fields_stand_where_they_must]),
     "recognized not looked at, any digest taken": Broken(
         tor1,
-        "if not compare_digest(tag[:_DIGEST_LEN], came):",
+        "if not compare_digest(tag[:_DIGEST_LEN], _digest_bytes(payload)[0]):",
         "if False:",
         [check_false_recognized_leaves_all_as_it_was, check_digest_covers_its_own_cell],
     ),
     "digest read one byte late": Broken(tor1, "_DIGEST: Final = 5", "_DIGEST: Final = 6", [check_alternating_hops]),
     "digest moved by foreign cells": Broken(
         tor1,
-        "            return None\n        plain",
-        "            self._digest.update(payload)\n            return None\n        plain",
+        "            return None\n        running",
+        "            self._digest.update(payload)\n            return None\n        running",
         [check_foreign_cells_leave_the_digest, check_alternating_hops],
     ),
     "digest moved by a false recognized": Broken(
         tor1,
-        "digest = self._digest.copy()",
-        "digest = self._digest",
+        "running = self._digest.copy()",
+        "running = self._digest",
         [check_false_recognized_leaves_all_as_it_was],
     ),
     "payload changed by a false recognized": Broken(
         tor1,
-        "plain = bytearray(memoryview(payload))\n        came",
-        "plain = payload\n        came",
+        "running.update(_cleared(_copy(payload)))",
+        "_put_digest(payload, _DIGEST, 0)\n        running.update(payload)",
         [check_false_recognized_leaves_all_as_it_was],
     ),
     "digest compared before it was updated": Broken(
         tor1,
-        "        digest.update(plain)\n        tag = digest.digest()[:TAG_LEN]\n        if",
-        "        tag = digest.digest()[:TAG_LEN]\n        digest.update(plain)\n        if",
+        "        running.update(_cleared(_copy(payload)))\n        tag = running.digest()[:TAG_LEN]\n",
+        "        tag = running.digest()[:TAG_LEN]\n        running.update(_cleared(_copy(payload)))\n",
         [check_digest_covers_its_own_cell, check_alternating_hops],
     ),
     "digest summed over itself": Broken(
-        tor1, "        _put_digest(plain, _DIGEST, 0)\n        digest", "        digest", [check_alternating_hops]
+        tor1, "running.update(_cleared(_copy(payload)))", "running.update(_copy(payload))", [check_alternating_hops]
     ),
-    "digest not kept": Broken(tor1, "        self._digest = digest\n", "", [check_alternating_hops]),
+    "digest not kept": Broken(tor1, "        self._digest = running\n", "", [check_alternating_hops]),
     "every layer peeled": Broken(
         circuit,
         "                if tag is not None:\n                    return hop, tag\n",
@@ -275,15 +275,14 @@ BROKEN = {
     ),
     "payload packed again before the sum": Broken(
         tor1,
-        "plain = bytearray(memoryview(payload))\n        came",
-        "from .cell import RelayCell\n        plain = RelayCell.parse(payload).pack()\n        came",
+        "running.update(_cleared(_copy(payload)))",
+        "from .cell import RelayCell\n        running.update(_cleared(RelayCell.parse(payload).pack()))",
         [check_padding_is_part_of_the_cell],
     ),
     "payload packed again with zero padding": Broken(
         tor1,
-        "        digest = self._digest.copy()",
-        "        plain[11 + int.from_bytes(plain[9:11], 'big') :] = bytes(509)\n        del plain[509:]\n"
-        "        digest = self._digest.copy()",
+        "running.update(_cleared(_copy(payload)))",
+        "running.update(_cleared(payload[: 11 + int.from_bytes(payload[9:11], 'big')]).ljust(509, bytes(1)))",
         [check_padding_is_part_of_the_cell],
     ),
 }
