@@ -15,7 +15,7 @@ from .buffers import WritableBuffer, writable
 from .cipher import CellCipher
 from .compiled import core
 from .errors import BackendUnavailable
-from .formats import CellFormat, count_cells
+from .formats import CellFormat, check_cell_format, count_cells
 
 
 def crypt_each(ciphers: Iterable[CellCipher], buffer: WritableBuffer, cell_format: CellFormat) -> int:
@@ -43,7 +43,7 @@ def _crypt_each(ciphers: list[Any], buffer: WritableBuffer, cell_format: CellFor
         if not isinstance(cipher, CellCipher):
             raise TypeError(f"ciphers must be CellCiphers, got {type(cipher).__name__} as number {number}")
         count_cells(0, cell_format, cipher.payload_len)
-    count = count_cells(len(view), cell_format, cell_format.payload_len)
+    count = count_cells(len(view), cell_format, check_cell_format(cell_format).payload_len)
     if len(ciphers) != count:
         raise ValueError(f"ciphers must be as many as the {count} cells in buffer, got {len(ciphers)}")
     claimed = []

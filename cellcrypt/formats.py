@@ -66,6 +66,17 @@ class CellFormat:
         return self.header_len + self.payload_len
 
 
+def check_cell_format(cell_format: CellFormat) -> CellFormat:
+    """Return `cell_format`.
+
+    Raises:
+        TypeError: it is no CellFormat.
+    """
+    if not isinstance(cell_format, CellFormat):
+        raise TypeError(f"cell_format must be a CellFormat, got {type(cell_format).__name__}")
+    return cell_format
+
+
 def count_cells(length: int, cell_format: CellFormat, payload_len: int) -> int:
     """Return how many cells of `cell_format` fill a buffer of `length` bytes.
 
@@ -73,9 +84,7 @@ def count_cells(length: int, cell_format: CellFormat, payload_len: int) -> int:
         TypeError: no CellFormat. ValueError: its payload is not `payload_len` bytes, or `length` is no whole number of
         cells.
     """
-    if not isinstance(cell_format, CellFormat):
-        raise TypeError(f"cell_format must be a CellFormat, got {type(cell_format).__name__}")
-    if cell_format.payload_len != payload_len:
+    if check_cell_format(cell_format).payload_len != payload_len:
         raise ValueError(
             f"cell_format must have the cipher's payload of {payload_len} bytes, got {cell_format.payload_len} bytes"
         )
