@@ -35,9 +35,9 @@ class _Keystream:
         self._key, self._iv, self._kernel = key, iv, kernel or kernels()[0]
 
     def xor_into(self, position: int, buffer: memoryview) -> None:
-        cipher = core.native_cipher(self._key, self._iv, len(buffer), "fused", self._kernel)
+        cipher = core.native_cipher(self._key, self._iv, 1, "fused", self._kernel)  # a payload can't be of any length
         cipher.seek(position)
-        cipher.crypt_in_place(buffer)
+        core.xor_wide(buffer, cipher.keystream(len(buffer)))
 
 
 open = _Keystream

@@ -7,6 +7,8 @@
  *   - Check, then write, then move; a call that raises has changed nothing.
  *   - The GIL guards the state. A call that lets go of it marks the cipher as taken first. The core therefore does not
  *     claim to run without the GIL, and a free-threaded interpreter turns it on for us.
+ *   - Every method serves a LibraryCipher too, by calling that one's own: CellCipher.clone(cipher), copy.copy and `with`
+ *     reach the core's directly.
  *   - A buffer is got before the state is looked at: getting one may run Python code, and that may use this cipher.
  */
 #ifndef CELLCRYPT_MODULE_H
@@ -97,6 +99,8 @@ PyObject *cc_short_cut(PyObject *module, PyObject *args);
 
 /* ---- module_lent.c ---- */
 
+/* Call a method that LibraryCipher has of its own, with one or two arguments, or none; the first NULL ends them. */
+PyObject *cc_call_method(PyObject *cipher, const char *method, PyObject *first, PyObject *second);
 PyObject *cc_lent_crypt(PyObject *cipher, PyObject *payload);
 PyObject *cc_lent_crypt_in_place(PyObject *cipher, PyObject *payload);
 PyObject *cc_lent_crypt_into(PyObject *cipher, PyObject *payload, PyObject *out);

@@ -286,6 +286,8 @@ static PyObject *cipher_crypt_cells(PyObject *op, PyObject *const *args, Py_ssiz
     PyObject *two[2];
     if (!state || two_arguments(args, nargs, kwnames, state->str_buffer, state->str_cell_format, "crypt_cells", two))
         return NULL;
+    if (self->state & LIBRARY)
+        return cc_call_method(op, "crypt_cells", two[0], two[1]);
     Py_buffer view;
     if (cc_get_buffer(two[0], &view, 1, "buffer"))
         return NULL;
@@ -361,6 +363,8 @@ look_closer:
 static PyObject *cipher_keystream(PyObject *op, PyObject *length_object)
 {
     Cipher *self = (Cipher *)op;
+    if (self->state & LIBRARY)
+        return cc_call_method(op, "keystream", length_object, NULL);
     PyObject *checked = cc_call_python("cellcrypt.buffers", "whole", "(Oss)", length_object, "length", "bytes");
     if (!checked)
         return NULL;
@@ -433,6 +437,8 @@ static PyObject *cipher_one_claimed(PyObject *op, PyObject *const *args, Py_ssiz
 static PyObject *cipher_seek(PyObject *op, PyObject *position_object)
 {
     Cipher *self = (Cipher *)op;
+    if (self->state & LIBRARY)
+        return cc_call_method(op, "seek", position_object, NULL);
     PyObject *position = cc_call_python("cellcrypt.position", "check_position", "(O)", position_object);
     if (!position)
         return NULL;
@@ -451,6 +457,8 @@ static PyObject *cipher_seek(PyObject *op, PyObject *position_object)
 static PyObject *cipher_clone(PyObject *op, PyObject *nothing)
 {
     Cipher *self = (Cipher *)op;
+    if (self->state & LIBRARY)
+        return cc_call_method(op, "clone", NULL, NULL);
     if (check_state(self, 0))
         return NULL;
     PyTypeObject *type = Py_TYPE(op);
@@ -471,6 +479,8 @@ static PyObject *cipher_deepcopy(PyObject *op, PyObject *memo)
 static PyObject *cipher_close(PyObject *op, PyObject *nothing)
 {
     Cipher *self = (Cipher *)op;
+    if (self->state & LIBRARY)
+        return cc_call_method(op, "close", NULL, NULL);
     if (self->state & TAKEN) {
         refuse(self, 0);
         return NULL;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static PyObject *call_method(PyObject *op, const char *method, PyObject *first, PyObject *second)
+PyObject *cc_call_method(PyObject *op, const char *method, PyObject *first, PyObject *second)
 {
     PyObject *name = PyUnicode_InternFromString(method);
     PyObject *result = name ? PyObject_CallMethodObjArgs(op, name, first, second, NULL) : NULL;
@@ -70,7 +70,7 @@ static PyObject *lent_failed(PyObject *op)
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
-    PyObject *result = call_method(op, "_lent_failed", error ? error : Py_None, NULL);
+    PyObject *result = cc_call_method(op, "_lent_failed", error ? error : Py_None, NULL);
     Py_XDECREF(type);
     Py_XDECREF(error);
     Py_XDECREF(traceback);
@@ -98,7 +98,7 @@ PyObject *cc_lent_crypt(PyObject *op, PyObject *payload)
         if (status)
             return out;
     }
-    return call_method(op, "_crypt", payload, NULL);
+    return cc_call_method(op, "_crypt", payload, NULL);
 }
 
 PyObject *cc_lent_crypt_in_place(PyObject *op, PyObject *payload)
@@ -123,7 +123,7 @@ PyObject *cc_lent_crypt_in_place(PyObject *op, PyObject *payload)
     }
     if (status)
         return finish_lent(op, status, Py_NewRef(Py_None));
-    return call_method(op, "_crypt_in_place", payload, NULL);
+    return cc_call_method(op, "_crypt_in_place", payload, NULL);
 }
 
 PyObject *cc_lent_crypt_into(PyObject *op, PyObject *payload, PyObject *out)
@@ -140,7 +140,7 @@ PyObject *cc_lent_crypt_into(PyObject *op, PyObject *payload, PyObject *out)
         if (status)
             return finish_lent(op, status, Py_NewRef(Py_None));
     }
-    return call_method(op, "_crypt_into", payload, out);
+    return cc_call_method(op, "_crypt_into", payload, out);
 }
 
 void cc_drop_loan(Cipher *self)

@@ -52,6 +52,7 @@ CHECKS: tuple[Callable[[Subject], None], ...] = (
     right_bytes.carries,
     right_bytes.seek,
     right_bytes.interleaved,
+    right_bytes.called_through_the_class,
     right_bytes.lookahead,
     right_bytes.long_requests,
     refusals.refused,

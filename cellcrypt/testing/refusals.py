@@ -110,9 +110,17 @@ def end_of_keystream(s: Subject) -> None:
 
 def closed(s: Subject) -> None:
     """After close() every call but close() raises ClosedError; leaving a `with` closes."""
-    with s.cipher(KEY) as cipher:
-        cipher.crypt(bytes(s.payload_len))
-    cipher.close()
+    with s.cipher(KEY) as left:
+        left.crypt(bytes(s.payload_len))
+    again = s.cipher(KEY, lookahead=100)
+    again.crypt(bytes(s.payload_len))
+    for _ in range(2):
+        again.close()
+    for cipher in (left, again):
+        _closed(s, cipher)
+
+
+def _closed(s: Subject, cipher: CellCipher) -> None:
     cell, cell_format, other = bytearray(s.payload_len), CellFormat(0, s.payload_len), s.cipher(KEY)
     calls: list[tuple[Any, ...]] = [
         *((call, cell) for call in (cipher.crypt, cipher.crypt_in_place)),
@@ -127,3 +135,4 @@ def closed(s: Subject) -> None:
         refuses(f"{call.__name__} after close", ClosedError, call, *args)
     same("buffer", set(cell), {0})
     same("position of the other", other.position, 0)
+    cipher.close()

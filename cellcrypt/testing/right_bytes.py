@@ -193,6 +193,19 @@ def _choice(s: Subject, cipher: CellCipher) -> tuple[str, str, str | None, int]:
     return s.backend, s.path, s.kernel or cipher.kernel, s.payload_len
 
 
+def called_through_the_class(s: Subject) -> None:
+    """CellCipher.crypt(cipher, payload) is cipher.crypt(payload), whatever kind of CellCipher the backend made."""
+    cipher, length = s.cipher(KEY), s.payload_len
+    batch = bytearray(2 * length)
+    made = CellCipher.crypt(cipher, bytes(length)) + CellCipher.keystream(cipher, 21)
+    same("cells", CellCipher.crypt_cells(cipher, batch, CellFormat(0, length)), 2)
+    made += batch + CellCipher.crypt(CellCipher.clone(cipher), bytes(length))
+    same("bytes", made, s.reference(KEY, ZERO_IV, 0, len(made)))
+    CellCipher.seek(cipher, 3)
+    same("position", cipher.position, 3)
+    same("after a seek", CellCipher.crypt(cipher, bytes(length)), s.reference(KEY, ZERO_IV, 3, length))
+
+
 def lookahead(s: Subject) -> None:
     """Key stream made ahead of need changes no byte, whatever calls are mixed."""
     length = s.payload_len
