@@ -1,6 +1,7 @@
 """The performance suites: one question each, on pyperf.
 
     bench_cells     a million cells through every backend and path, beside the calls that a user would otherwise write
+    bench_kernel_vs_user    AES-CBC in the kernel and in user space: the measurement of 2011
     rounds          any suite in rounds, so that a machine's drift meets all rows alike
     report          the table, 2007's question, and two runs compared
 
