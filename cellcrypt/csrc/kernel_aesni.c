@@ -10,6 +10,8 @@
 #define LANES 1
 #define MASKED 0
 #define TABLE_PAYS 1000
+#define PREFETCH_PAYS (1 << 20)
+#define PREFETCH_AHEAD 8192
 
 typedef __m128i vec;
 

@@ -9,6 +9,8 @@
 #define LANES 2
 #define MASKED 0
 #define TABLE_PAYS 1000
+#define PREFETCH_PAYS (1 << 20)
+#define PREFETCH_AHEAD 8192
 
 typedef __m256i vec;
 
@@ -74,6 +76,16 @@ LOCAL void store_blocks(size_t n, uint8_t *p, vec v)
 {
     (void)n;
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(v));
+}
+
+LOCAL __m128i lower_half(vec v)
+{
+    return _mm256_castsi256_si128(v);
+}
+
+LOCAL __m128i upper_half(vec v)
+{
+    return _mm256_extracti128_si256(v, 1);
 }
 
 #include "x86_cells.h"

@@ -10,6 +10,8 @@
 #define LANES 4
 #define MASKED 1
 #define TABLE_PAYS 1000
+#define PREFETCH_PAYS (1 << 20)
+#define PREFETCH_AHEAD 8192
 
 typedef __m512i vec;
 
@@ -102,22 +104,18 @@ LOCAL void store_first16(size_t n, uint8_t *p, __m128i v)
     _mm_mask_storeu_epi8(p, (__mmask16)((1u << n) - 1), v);
 }
 
+/* 0, 1, 2, ...: as many as a vector has octets, and a block more. */
+static const uint8_t count_up[64 + 16] = {
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
+    27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53,
+    54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79,
+};
+
 /* n octets of v from number `at` on. */
 LOCAL __m128i rest16(size_t n, vec v, size_t at)
 {
-    const vec count = _mm512_castsi128_si512(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-    vec order = _mm512_add_epi8(count, _mm512_set1_epi8((char)at));
+    vec order = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(count_up + at)));
     return _mm512_castsi512_si128(_mm512_maskz_permutexvar_epi8((1u << n) - 1, order, v));
-}
-
-LOCAL vec load_spare(const uint8_t spare[16])
-{
-    return broadcast(spare);
-}
-
-LOCAL void store_spare(uint8_t spare[16], vec v, size_t used)
-{
-    _mm_storeu_si128((__m128i *)spare, rest16(16, v, (used - 1) / 16 * 16));
 }
 
 #include "x86_cells.h"

@@ -2,43 +2,96 @@
  * this file, which has no guard for that reason (it is included once per kernel).
  *
  * What the kernel defines before it includes this:
- *   TARGET            the attribute that switches its instruction set on; LOCAL, the same for inlined functions
- *   vec, LANES        a vector and the number of AES blocks in it
- *   MASKED            1 if loads and stores can leave octets out, else 0
- *   load, store       unaligned
- *   broadcast(p)      the 16 octets at p in every lane
+ *   TARGET               the attribute that switches its instruction set on; LOCAL, the same for inlined functions
+ *   vec, LANES           a vector and the number of AES blocks in it
+ *   MASKED               1 if there are 32 registers, and loads and stores that can leave octets out; else 0
+ *   load, store          unaligned
+ *   broadcast(p)         the 16 octets at p in every lane
  *   broadcast64(hi, lo)  the block of two uint64_t, little-endian, in every lane
- *   lanes()           0, 1, 2, ... in the low halves of the lanes
+ *   lanes()              0, 1, 2, ... in the low halves of the lanes
  *   add64, xor, shuffle  by 64-bit elements; of everything; of octets within lanes
- *   enc, enc_last     one AES round
+ *   from_lane            some lanes only
+ *   enc, enc_last        one AES round
+ * and with masks: load_first, store_first, load_first16, store_first16, rest16; without: lower_half, upper_half.
  *
  * Rules
- *   - An array of vectors is only indexed by unrolled loops: otherwise it would live in memory (4x slower, and key stream
- *     would stay on the stack).
- *   - Where a load and a store overlap, the load comes first in the source: the processor holds back a load that overlaps
- *     an earlier store in part.
- */
+ *   - An array of vectors is only indexed by unrolled loops. Otherwise it would live in memory: 4 times slower, and key
+ *     stream would stay on the stack.
+ *   - Where loads and stores overlap, the loads come first in the source: a processor holds back a load that overlaps an
+ *     earlier store in part.
+ *   - What is called `plan` is a constant after inlining. */
 
-#define GROUP 8                 /* vectors in flight: latency x throughput of the AES unit is 3..8 */
-#define WIDTH (16 * LANES)      /* octets in a vector */
-#define TABLED 256              /* blocks that differ in the lowest counter octet alone */
+#define GROUP 8            /* vectors in flight: AES units take a round in 3 to 5 cycles and begin 1 or 2 in each */
+#define WIDTH (16 * LANES) /* octets in a vector */
+#define STRETCH 256        /* counters that differ in the lowest octet alone */
 
 #define UNROLL _Pragma("GCC unroll 16")
+
+#define HELD 10            /* round keys that find a place in registers: AES-128's; more would go to the stack */
+
+/* Plans, which may be added up. */
+#define KEYS_HELD 1 /* round keys stay in registers from cell to cell (Ice Lake, November 2026: 12 % less per cell) */
+#define TABLED 2    /* with the two-round table */
 
 /* Where a kernel is in the key stream, kept in registers over all cells of a call. */
 typedef struct {
     const uint8_t *round_keys;
     unsigned rounds;
-    uint64_t hi, lo;      /* the next block's counter */
-    vec counter;          /* plain: those of the next LANES blocks, as little-endian numbers */
-    const uint8_t *table; /* tabled: see below */
-    vec delta;
+    vec keys[HELD], last_key; /* if KEYS_HELD */
+    vec counter;              /* unless TABLED: of the next LANES blocks, as little-endian numbers */
+    uint64_t hi, lo;          /* if TABLED: the next block's counter, */
+    const uint8_t *table;     /* the table, */
+    vec delta;                /* and what it lacks in the stretch of that counter */
+    size_t ahead;             /* octets to prefetch ahead, or 0 */
 } walk;
 
-LOCAL vec round_key(const walk *w, unsigned r)
+/* Octets of key stream that are left over from the payload before. */
+#if MASKED
+typedef vec spare_t; /* the vector that the spare block was made in, and `used` counts in that vector: 1 to WIDTH */
+#define SPARE_WIDTH WIDTH
+#else
+typedef __m128i spare_t; /* the spare block; `used` is 1 to 16 */
+#define SPARE_WIDTH 16
+#endif
+
+/* The head of the payload at hand: the `octets` before its first vector, ready to be stored. */
+typedef struct {
+    uint8_t *out;
+    size_t octets;
+    __m128i text;
+} head_t;
+
+/* ---- rounds ---- */
+
+LOCAL void hold_keys(walk *w)
 {
-    return broadcast(w->round_keys + 16 * r);
+    UNROLL for (int r = 0; r < HELD; r++) w->keys[r] = broadcast(w->round_keys + 16 * r);
+    w->last_key = broadcast(w->round_keys + 16 * w->rounds);
 }
+
+LOCAL void round_of(const walk *w, vec s[GROUP + 1], const int n, const int r, const int plan)
+{
+    vec k = plan & KEYS_HELD && r < HELD ? w->keys[r] : broadcast(w->round_keys + 16 * r);
+    UNROLL for (int i = 0; i < n; i++) s[i] = enc(s[i], k);
+}
+
+/* From round `from` to the end. */
+LOCAL void finish_rounds(const walk *w, vec s[GROUP + 1], const int n, const int from, const int plan)
+{
+    UNROLL for (int r = from; r < 10; r++) round_of(w, s, n, r, plan);
+    if (w->rounds > 10) {
+        round_of(w, s, n, 10, plan);
+        round_of(w, s, n, 11, plan);
+        if (w->rounds > 12) {
+            round_of(w, s, n, 12, plan);
+            round_of(w, s, n, 13, plan);
+        }
+    }
+    vec k = plan & KEYS_HELD ? w->last_key : broadcast(w->round_keys + 16 * w->rounds);
+    UNROLL for (int i = 0; i < n; i++) s[i] = enc_last(s[i], k);
+}
+
+/* ---- the states with which the rounds begin; `blocks` of them are used up ---- */
 
 /* SP 800-38A counts big-endian. */
 LOCAL vec big_endian(vec v)
@@ -46,35 +99,9 @@ LOCAL vec big_endian(vec v)
     return shuffle(v, broadcast64(0x0001020304050607, 0x08090a0b0c0d0e0f));
 }
 
-/* Rounds `from`.. to the end. */
-LOCAL void finish_rounds(const walk *w, vec s[GROUP + 1], const int n, const unsigned from)
+LOCAL void start_plain(walk *w, vec s[GROUP + 1], const int n, size_t blocks, const int plan)
 {
-    UNROLL for (unsigned r = from; r < 10; r++) {
-        vec k = round_key(w, r);
-        UNROLL for (int i = 0; i < n; i++) s[i] = enc(s[i], k);
-    }
-    if (w->rounds > 10) {
-        UNROLL for (unsigned r = 10; r < 12; r++) {
-            vec k = round_key(w, r);
-            UNROLL for (int i = 0; i < n; i++) s[i] = enc(s[i], k);
-        }
-        if (w->rounds > 12) {
-            UNROLL for (unsigned r = 12; r < 14; r++) {
-                vec k = round_key(w, r);
-                UNROLL for (int i = 0; i < n; i++) s[i] = enc(s[i], k);
-            }
-        }
-    }
-    vec k = round_key(w, w->rounds);
-    UNROLL for (int i = 0; i < n; i++) s[i] = enc_last(s[i], k);
-}
-
-/* ---- the states with which the rounds begin ---- */
-
-/* The counters themselves, round key 0 added; `blocks` of them are used up. */
-LOCAL void start_plain(walk *w, vec s[GROUP + 1], const int n, size_t blocks)
-{
-    vec k = round_key(w, 0), c = w->counter;
+    vec k = plan & KEYS_HELD ? w->keys[0] : broadcast(w->round_keys), c = w->counter;
     UNROLL for (int i = 0; i < n; i++) {
         s[i] = xor(big_endian(c), k);
         c = add64(c, broadcast64(0, LANES));
@@ -87,110 +114,111 @@ LOCAL void start_plain(walk *w, vec s[GROUP + 1], const int n, size_t blocks)
  * In a stretch of 256 counters with the same upper octets only octet 15 of the block changes. Round 1 takes octets 0, 5, 10
  * and 15 into its first column, and round 2 takes each octet of that column into another column. Round 2 ends with
  * additions, so the state after it is f(octets 0, 5, 10, 15) + g(all the others). Octets 0, 5 and 10 of the counter stand
- * still below 2^40 blocks; up to there, the states of another stretch differ from the table's by one constant block,
- * `delta`. The table is indexed by the counter, which is public. */
+ * still between multiples of 2^40 blocks; there, the states of another stretch differ from the table's by one constant
+ * block, `delta`. The table is indexed by the counter, which is public. */
 LOCAL vec two_rounds(const walk *w, vec counters)
 {
-    vec s = xor(big_endian(counters), round_key(w, 0));
-    return enc(enc(s, round_key(w, 1)), round_key(w, 2));
+    vec s = xor(big_endian(counters), broadcast(w->round_keys));
+    return enc(enc(s, broadcast(w->round_keys + 16)), broadcast(w->round_keys + 32));
 }
 
-LOCAL int table_holds(uint64_t lo, uint64_t blocks)
+CC_INLINE int table_holds(uint64_t lo, uint64_t blocks)
 {
     return !((lo ^ (lo + blocks)) >> 40);
 }
 
-/* 256 states from the stretch of w->lo, and once more the first vector, so that a vector may begin at any of them. */
-LOCAL void make_table(walk *w, uint8_t table[16 * TABLED + WIDTH])
+/* 256 states from the stretch of w->lo, and the first vector once more, so that a vector may begin at any of them. */
+LOCAL void make_table(walk *w, uint8_t table[16 * STRETCH + WIDTH])
 {
-    vec c = add64(broadcast64(w->hi, w->lo / TABLED * TABLED), lanes());
-    for (int x = 0; x < TABLED; x += GROUP * LANES)
+    vec c = add64(broadcast64(w->hi, w->lo / STRETCH * STRETCH), lanes());
+    for (int x = 0; x < STRETCH; x += GROUP * LANES)
         UNROLL for (int i = 0; i < GROUP; i++) {
             store(table + 16 * (x + i * LANES), two_rounds(w, c));
             c = add64(c, broadcast64(0, LANES));
         }
-    store(table + 16 * TABLED, load(table));
+    store(table + 16 * STRETCH, load(table));
     w->table = table;
-    w->delta = xor(w->delta, w->delta);
+    w->delta = broadcast64(0, 0);
 }
 
 LOCAL void start_tabled(walk *w, vec s[GROUP + 1], const int n, size_t blocks)
 {
-    size_t x = w->lo % TABLED;
-    if (x + (unsigned)(n * LANES) < TABLED) {
+    size_t x = w->lo % STRETCH;
+    if (x + (unsigned)(n * LANES) < STRETCH) {
         UNROLL for (int i = 0; i < n; i++) s[i] = xor(load(w->table + 16 * (x + (unsigned)(i * LANES))), w->delta);
     } else { /* into the next stretch, or to its edge */
-        vec beyond = broadcast64(w->hi, (w->lo / TABLED + 1) * TABLED);
+        vec beyond = broadcast64(w->hi, (w->lo / STRETCH + 1) * STRETCH);
         vec delta = xor(two_rounds(w, beyond), broadcast(w->table));
         vec change = xor(delta, w->delta);
         UNROLL for (int i = 0; i < n; i++) {
             size_t at = x + (unsigned)(i * LANES);
-            s[i] = xor(load(w->table + 16 * (at % TABLED)), xor(w->delta, from_lane(TABLED - (int)at, change)));
+            s[i] = xor(load(w->table + 16 * (at % STRETCH)), xor(w->delta, from_lane(STRETCH - (int)at, change)));
         }
-        if (x + blocks >= TABLED)
+        if (x + blocks >= STRETCH)
             w->delta = delta;
     }
     w->lo += blocks;
 }
 
-LOCAL void make_states(walk *w, vec s[GROUP + 1], const int n, size_t blocks, const int tabled)
+LOCAL void make_blocks(walk *w, vec s[GROUP + 1], const int n, size_t blocks, const int plan)
 {
-    if (tabled) {
+    if (plan & TABLED) {
         start_tabled(w, s, n, blocks);
-        finish_rounds(w, s, n, 3);
+        finish_rounds(w, s, n, 3, plan);
     } else {
-        start_plain(w, s, n, blocks);
-        finish_rounds(w, s, n, 1);
+        start_plain(w, s, n, blocks, plan);
+        finish_rounds(w, s, n, 1, plan);
     }
 }
 
-/* ---- payloads ---- */
-
-/* GROUP whole vectors; `first` is the first of them, loaded by the caller before it stored the head. */
-LOCAL void whole_group(walk *w, const uint8_t *in, uint8_t *out, vec first, const int tabled)
-{
-    vec s[GROUP + 1];
-    make_states(w, s, GROUP, GROUP * LANES, tabled);
-    store(out, xor(s[0], first));
-    UNROLL for (int i = 1; i < GROUP; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
-}
+/* ---- parts of vectors ---- */
 
 #if MASKED
 
-/* The spare block is kept inside the vector it was made in, `used` (1..WIDTH) counts in that vector. */
-typedef vec spare_t;
-#define SPARE_WIDTH WIDTH
+#define FEWEST 1 /* vectors in the last group of a payload */
 
-/* The last n vectors of a payload, `left` octets, of which the last vector may be only part. */
-LOCAL spare_t last_group(walk *w, const uint8_t *in, uint8_t *out, vec first, const int n, size_t left, const int tabled)
+LOCAL __m128i xor_head(size_t octets, const uint8_t *in, spare_t spare, size_t used)
 {
-    vec s[GROUP + 1];
-    make_states(w, s, n, (left + 15) / 16, tabled);
-    store(out, xor(s[0], first));
-    UNROLL for (int i = 1; i < n - 1; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
-    size_t at = (size_t)(n - 1) * WIDTH;
-    s[n - 1] = xor(s[n - 1], load_first(left - at, in + at));
-    store_first(left - at, out + at, s[n - 1]);
-    return s[n - 1];
+    return _mm_xor_si128(load_first16(octets, in), rest16(octets, spare, used));
 }
 
-LOCAL void xor_head(const uint8_t *in, uint8_t *out, size_t head, spare_t spare, size_t used)
+LOCAL void store_head(size_t octets, uint8_t *out, __m128i text)
 {
-    store_first16(head, out, _mm_xor_si128(load_first16(head, in), rest16(head, spare, used)));
+    store_first16(octets, out, text);
+}
+
+LOCAL spare_t load_spare(const uint8_t spare[16])
+{
+    return broadcast(spare);
+}
+
+LOCAL void store_spare(uint8_t spare[16], spare_t v, size_t used)
+{
+    _mm_storeu_si128((__m128i *)spare, rest16(16, v, (used - 1) / 16 * 16));
 }
 
 #else
 
-typedef __m128i spare_t;
-#define SPARE_WIDTH 16
+#define FEWEST 2
 
+LOCAL __m128i load16(const uint8_t *p)
+{
+    return _mm_loadu_si128((const __m128i *)p);
+}
+
+LOCAL void store16(uint8_t *p, __m128i v)
+{
+    _mm_storeu_si128((__m128i *)p, v);
+}
+
+/* Octet n of v first, octet n + 1 next, ...: an index of 0x80 or more gives zero. */
 LOCAL __m128i octets_from(__m128i v, int n)
 {
     const __m128i count = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm_shuffle_epi8(v, _mm_add_epi8(count, _mm_set1_epi8((char)n)));
 }
 
-/* Octets from number n on, zeros behind them; a shuffle index of 0x80 or more gives zero. */
+/* Octets from number n on, zeros behind them. */
 LOCAL __m128i drop_first(__m128i v, size_t n)
 {
     return octets_from(v, 0x70 + (int)n);
@@ -202,14 +230,16 @@ LOCAL __m128i keep_first(__m128i v, size_t n)
     return octets_from(v, (int)n - 16);
 }
 
-LOCAL __m128i load16(const uint8_t *p)
+LOCAL __m128i xor_head(size_t octets, const uint8_t *in, spare_t spare, size_t used)
 {
-    return _mm_loadu_si128((const __m128i *)p);
+    (void)octets;
+    return _mm_xor_si128(load16(in), drop_first(spare, used));
 }
 
-LOCAL void store16(uint8_t *p, __m128i v)
+LOCAL void store_head(size_t octets, uint8_t *out, __m128i text)
 {
-    _mm_storeu_si128((__m128i *)p, v);
+    (void)octets;
+    store16(out, text);
 }
 
 LOCAL spare_t load_spare(const uint8_t spare[16])
@@ -223,42 +253,87 @@ LOCAL void store_spare(uint8_t spare[16], spare_t v, size_t used)
     store16(spare, v);
 }
 
-/* No masks: 16 octets are stored at either end of the payload, over what whole blocks wrote or will write there. */
-LOCAL void xor_head(const uint8_t *in, uint8_t *out, size_t head, spare_t spare, size_t used)
+#endif
+
+/* ---- payloads: `in` and `out` are where the vectors at hand begin ---- */
+
+LOCAL void prefetch(const walk *w, const uint8_t *in, const int n)
 {
-    (void)head;
-    store16(out, _mm_xor_si128(load16(in), drop_first(spare, used)));
+    if (w->ahead)
+        UNROLL for (int i = 0; i < n * WIDTH; i += 64) _mm_prefetch((const char *)in + w->ahead + i, _MM_HINT_T0);
 }
 
-LOCAL spare_t last_group(walk *w, const uint8_t *in, uint8_t *out, vec first, const int n, size_t left, const int tabled)
+/* The first vector of a payload, which is a whole one (CC_SHORTEST sees to that), and the head in front of it. Without
+ * masks, 16 octets are stored for the head, over what the first vector is going to write. */
+LOCAL void xor_first(const head_t *head, const uint8_t *in, uint8_t *out, vec s)
+{
+    vec v = xor(s, load(in));
+    if (out == head->out + head->octets)
+        store_head(head->octets, head->out, head->text);
+    store(out, v);
+}
+
+LOCAL void whole_group(walk *w, const head_t *head, const uint8_t *in, uint8_t *out, const int plan)
 {
     vec s[GROUP + 1];
-    make_states(w, s, n, (left + 15) / 16, tabled);
-    if (n > 2)
-        store(out, xor(s[0], first));
-    UNROLL for (int i = 1; i < n - 2; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
+    prefetch(w, in, GROUP);
+    make_blocks(w, s, GROUP, GROUP * LANES, plan);
+    xor_first(head, in, out, s[0]);
+    UNROLL for (int i = 1; i < GROUP; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
+}
 
-    size_t end = left - 16, at = (size_t)(n - 2) * WIDTH; /* octet 16 before the end; the last but one vector */
-    size_t used = (left - 1) % 16 + 1;
-    __m128i tail = load16(in + end);
-    vec whole = n > 2 ? load(in + at) : first;
-    __m128i before, last; /* the last two blocks of key stream */
+#if MASKED
+
+/* The last n vectors of a payload, `left` octets, so that the last vector may be only a part. */
+LOCAL spare_t last_group(walk *w, const head_t *head, const uint8_t *in, uint8_t *out, const int n, size_t left, const int plan)
+{
+    vec s[GROUP + 1];
+    prefetch(w, in, n);
+    make_blocks(w, s, n, (left + 15) / 16, plan);
+    if (n > 1)
+        xor_first(head, in, out, s[0]);
+    UNROLL for (int i = 1; i < n - 1; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
+    size_t at = (size_t)(n - 1) * WIDTH;
+    vec last = xor(s[n - 1], load_first(left - at, in + at));
+    store_first(left - at, out + at, last);
+    return last;
+}
+
+#else
+
+/* The same, but n is at least 2, so that the last two blocks are both at hand: 16 octets are stored for the tail, over what
+ * the last block but one has written. */
+LOCAL spare_t last_group(walk *w, const head_t *head, const uint8_t *in, uint8_t *out, const int n, size_t left, const int plan)
+{
+    vec s[GROUP + 1];
+    prefetch(w, in, n);
+    make_blocks(w, s, n, (left + 15) / 16, plan);
+
+    size_t end = left - 16, at = (size_t)(n - 2) * WIDTH; /* 16 octets before the end; the last but one vector */
+    __m128i tail = load16(in + end), before, last;        /* before, last: the last two blocks of key stream */
 #if LANES == 1
     before = s[n - 2];
     last = s[n - 1];
-    store(out + at, xor(whole, before));
 #else
-    /* The last vector holds one block of this payload or two. Where there is one, its store is only a stand-in for the
+    /* The last vector holds one block of this payload or two. Where it is one, its store is only a stand-in for the
      * tail's, which covers it. */
-    int two = left - at - WIDTH > 16;
-    size_t place = two ? at + WIDTH : end;
-    __m128i lower = _mm256_castsi256_si128(s[n - 1]), upper = _mm256_extracti128_si256(s[n - 1], 1);
-    __m128i both = _mm_set1_epi32(-two), block = load16(in + place);
-    before = _mm_blendv_epi8(_mm256_extracti128_si256(s[n - 2], 1), lower, both);
-    last = _mm_blendv_epi8(lower, upper, both);
-    store(out + at, xor(whole, s[n - 2]));
-    store16(out + place, _mm_xor_si128(block, lower));
+    size_t two = left - at - WIDTH > 16, place = two ? at + WIDTH : end;
+    __m128i both = _mm_set1_epi32(-(int)two), lower = lower_half(s[n - 1]);
+    __m128i block = _mm_xor_si128(lower, load16(in + place));
+    before = _mm_blendv_epi8(upper_half(s[n - 2]), lower, both);
+    last = _mm_blendv_epi8(lower, upper_half(s[n - 1]), both);
 #endif
+    vec late = xor(s[n - 2], load(in + at));
+    if (n > 2)
+        xor_first(head, in, out, s[0]);
+    UNROLL for (int i = 1; i < n - 2; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
+    if (n == 2 && out == head->out + head->octets)
+        store_head(head->octets, head->out, head->text);
+    store(out + at, late);
+#if LANES == 2
+    store16(out + place, block);
+#endif
+    size_t used = (left - 1) % 16 + 1;
     store16(out + end, _mm_xor_si128(tail, _mm_or_si128(drop_first(before, used), keep_first(last, used))));
     return last;
 }
@@ -266,72 +341,113 @@ LOCAL spare_t last_group(walk *w, const uint8_t *in, uint8_t *out, vec first, co
 #endif
 
 LOCAL void xor_payloads(walk *w, cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count,
-                        const int tabled)
+                        const int plan)
 {
     spare_t spare = load_spare(s->spare);
     size_t used = s->used;
-    for (; count; count--, in += stride, out += stride) {
-        size_t head = (0 - used) % 16, left = len - head;
-        const uint8_t *from = in + head;
-        uint8_t *to = out + head;
-        vec first = load(from);
-        xor_head(in, out, head, spare, used);
-
-        size_t vectors = (left + WIDTH - 1) / WIDTH;
-        for (; vectors > GROUP + 1; vectors -= GROUP) {
-            whole_group(w, from, to, first, tabled);
+    if (plan & KEYS_HELD)
+        hold_keys(w);
+    do {
+        head_t head = {.out = out, .octets = (0 - used) % 16};
+        head.text = xor_head(head.octets, in, spare, used);
+        const uint8_t *from = in + head.octets;
+        uint8_t *to = out + head.octets;
+        size_t left = len - head.octets, vectors = (left + WIDTH - 1) / WIDTH;
+        for (; vectors >= GROUP + FEWEST; vectors -= GROUP) {
+            whole_group(w, &head, from, to, plan);
             from += GROUP * WIDTH;
             to += GROUP * WIDTH;
             left -= GROUP * WIDTH;
-            first = load(from);
         }
-        switch (vectors) { /* two at least, see CC_SHORTEST */
-#define LAST(n)                                                    \
-    case n:                                                        \
-        spare = last_group(w, from, to, first, n, left, tabled);   \
+        switch (vectors) { /* FEWEST to GROUP + FEWEST - 1 */
+#define LAST(n)                                                   \
+    case n:                                                       \
+        spare = last_group(w, &head, from, to, n, left, plan);    \
         break;
-            LAST(8) LAST(7) LAST(9) LAST(6) LAST(5) LAST(4) LAST(3) LAST(2)
+            LAST(8) LAST(7) LAST(6) LAST(5) LAST(4) LAST(3) LAST(2)
+#if MASKED
+            LAST(1)
+#else
+            LAST(9)
+#endif
 #undef LAST
         default:
             __builtin_unreachable();
         }
         used = (left - 1) % SPARE_WIDTH + 1;
-    }
+        in += stride;
+        out += stride;
+    } while (--count);
     store_spare(s->spare, spare, used);
 }
 
-TARGET static void xor_cells_tabled(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count)
+/* ---- the kernel's functions: one payload, some, many ---- */
+
+#define MANY_PLAN (MASKED ? KEYS_HELD : 0)
+
+LOCAL walk begin(const cc_stream *s)
 {
-    _Alignas(64) uint8_t table[16 * TABLED + WIDTH];
-    walk w = {.round_keys = s->round_keys, .rounds = s->rounds, .hi = s->next.hi, .lo = s->next.lo};
+    return (walk){.round_keys = s->round_keys, .rounds = s->rounds};
+}
+
+/* Its halves are loaded one by one: ctr.c has just stored one of them, and a load of both would wait until that store has
+ * left the store buffer (Ice Lake, November 2026: 50 cycles more for a cell). */
+LOCAL vec first_counters(const cc_counter *c)
+{
+    uint64_t lo = c->lo, hi = c->hi;
+    __asm__("" : "+r"(lo));
+    return add64(broadcast64(hi, lo), lanes());
+}
+
+TARGET __attribute__((noinline)) static void xor_one(cc_stream *s, const uint8_t *in, uint8_t *out, size_t len)
+{
+    walk w = begin(s);
+    w.counter = first_counters(&s->next);
+    xor_payloads(&w, s, in, out, 0, len, 1, 0);
+}
+
+TARGET __attribute__((noinline)) static void xor_some(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len,
+                                                      size_t count)
+{
+    walk w = begin(s);
+    w.counter = first_counters(&s->next);
+    xor_payloads(&w, s, in, out, stride, len, count, MANY_PLAN);
+}
+
+TARGET __attribute__((noinline)) static void xor_many(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len,
+                                                      size_t count)
+{
+    _Alignas(64) uint8_t table[16 * STRETCH + WIDTH];
+    walk w = begin(s);
+    w.hi = s->next.hi;
+    w.lo = s->next.lo;
+    w.ahead = stride * count >= PREFETCH_PAYS ? PREFETCH_AHEAD : 0;
     make_table(&w, table);
-    xor_payloads(&w, s, in, out, stride, len, count, 1);
+    xor_payloads(&w, s, in, out, stride, len, count, MANY_PLAN | TABLED);
     cc_wipe(table, sizeof table);
 }
 
-TARGET static void xor_cells(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count)
+static void xor_cells(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count)
 {
     uint64_t blocks = (uint64_t)len * count / 16 + 1; /* at most that */
-    if (blocks >= TABLE_PAYS && table_holds(s->next.lo, blocks)) {
-        xor_cells_tabled(s, in, out, stride, len, count);
-        return;
-    }
-    walk w = {.round_keys = s->round_keys, .rounds = s->rounds};
-    w.counter = add64(broadcast64(s->next.hi, s->next.lo), lanes());
-    xor_payloads(&w, s, in, out, stride, len, count, 0);
+    if (blocks >= TABLE_PAYS && table_holds(s->next.lo, blocks))
+        xor_many(s, in, out, stride, len, count);
+    else if (count > 1)
+        xor_some(s, in, out, stride, len, count);
+    else
+        xor_one(s, in, out, len);
 }
 
 TARGET static void keystream(const uint8_t *round_keys, unsigned rounds, cc_counter counter, uint8_t *out, size_t blocks)
 {
-    walk w = {.round_keys = round_keys, .rounds = rounds};
-    w.counter = add64(broadcast64(counter.hi, counter.lo), lanes());
+    walk w = {.round_keys = round_keys, .rounds = rounds, .counter = first_counters(&counter)};
     vec s[GROUP + 1];
     for (; blocks >= GROUP * LANES; blocks -= GROUP * LANES, out += GROUP * WIDTH) {
-        make_states(&w, s, GROUP, GROUP * LANES, 0);
+        make_blocks(&w, s, GROUP, GROUP * LANES, 0);
         UNROLL for (int i = 0; i < GROUP; i++) store(out + i * WIDTH, s[i]);
     }
     if (blocks) {
-        make_states(&w, s, GROUP, GROUP * LANES, 0);
+        make_blocks(&w, s, GROUP, GROUP * LANES, 0);
         UNROLL for (int i = 0; i < GROUP; i++) {
             if (blocks >= (unsigned)((i + 1) * LANES))
                 store(out + i * WIDTH, s[i]);
@@ -341,20 +457,22 @@ TARGET static void keystream(const uint8_t *round_keys, unsigned rounds, cc_coun
     }
 }
 
+/* With 16 registers, 14 chains: more would be kept in memory, and the limit would read 30 % high. */
+#define CHAINS (MASKED ? 16 : 14)
+
 TARGET static uint64_t aes_limit(const uint8_t *round_keys, unsigned rounds, size_t blocks)
 {
-    walk w = {.round_keys = round_keys, .rounds = rounds};
-    vec s[16];
-    UNROLL for (int i = 0; i < 16; i++) s[i] = broadcast64(0, (unsigned)i);
-    for (size_t done = 0; done < blocks; done += 16 * LANES) {
+    vec s[CHAINS], k;
+    UNROLL for (int i = 0; i < CHAINS; i++) s[i] = broadcast64(0, (unsigned)i);
+    for (size_t done = 0; done < blocks; done += CHAINS * LANES) {
         for (unsigned r = 1; r < rounds; r++) {
-            vec k = round_key(&w, r);
-            UNROLL for (int i = 0; i < 16; i++) s[i] = enc(s[i], k);
+            k = broadcast(round_keys + 16 * r);
+            UNROLL for (int i = 0; i < CHAINS; i++) s[i] = enc(s[i], k);
         }
-        vec k = round_key(&w, rounds);
-        UNROLL for (int i = 0; i < 16; i++) s[i] = enc_last(s[i], k);
+        k = broadcast(round_keys + 16 * rounds);
+        UNROLL for (int i = 0; i < CHAINS; i++) s[i] = enc_last(s[i], k);
     }
-    UNROLL for (int i = 1; i < 16; i++) s[0] = xor(s[0], s[i]);
+    UNROLL for (int i = 1; i < CHAINS; i++) s[0] = xor(s[0], s[i]);
     uint8_t sum[WIDTH];
     store(sum, s[0]);
     return cc_get64(sum);
