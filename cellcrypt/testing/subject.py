@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backend.protocol import BLOCK
+from ..buffers import Buffer
 from ..cipher import CellCipher
 from ..errors import CellcryptError
 
@@ -35,7 +36,7 @@ class Subject:
     def __str__(self) -> str:
         return "-".join(filter(None, (self.backend, self.kernel, self.path, str(self.payload_len))))
 
-    def cipher(self, key: bytes, iv: bytes = bytes(BLOCK), **more: Any) -> CellCipher:
+    def cipher(self, key: Buffer, iv: Buffer = bytes(BLOCK), **more: Any) -> CellCipher:
         """Return a new cipher; `more` overrides."""
         chosen: dict[str, Any] = {
             "payload_len": self.payload_len,
