@@ -1,6 +1,7 @@
 # make test       everything that must hold: tests, mypy, ruff
 # make bench      the table of cells and paths, in at most five minutes; make bench-full with pyperf's own defaults
 # make bench-native  what the kernels must show, a verdict a line
+# make bench-onion   what a cell costs at each place of a circuit
 # make core       build the C core again after a change
 # make sanitize   the test suite against a core built with ASan and UBSan
 #
@@ -11,7 +12,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: test bench bench-full bench-native core sanitize lint clean
+.PHONY: test bench bench-full bench-native bench-onion core sanitize lint clean
 
 $(VENV)/installed: pyproject.toml $(wildcard cellcrypt/csrc/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -46,6 +47,10 @@ bench-full: $(VENV)/installed
 bench-native: $(VENV)/installed
 	mkdir -p $(OUT)
 	$(BIN)/python -m perf.bench_native -o $(OUT)/native-$(NOW).json
+
+bench-onion: $(VENV)/installed
+	mkdir -p $(OUT)
+	$(BIN)/python -m perf.bench_onion -o $(OUT)/onion-$(NOW).json
 
 sanitize: $(VENV)/installed
 	VENV=$(VENV) sh tests/sanitize.sh

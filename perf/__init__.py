@@ -2,6 +2,7 @@
 
     bench_cells     a million cells through every backend and path, beside the calls that a user would otherwise write
     bench_kernel_vs_user    AES-CBC in the kernel and in user space: the measurement of 2011
+    bench_onion     a cell at each place of a circuit, beside the bare cipher and the bare digest
     rounds          any suite in rounds, so that a machine's drift meets all rows alike
     report          the table, 2007's question, and two runs compared
 

@@ -17,7 +17,7 @@ import pyperf
 
 from .common import SUITE_VERSION
 
-SUITES = ("bench_cells", "bench_native", "study")
+SUITES = ("bench_cells", "bench_native", "bench_onion", "study")
 
 
 class BadResults(ValueError):
