@@ -109,18 +109,19 @@ def cells_row(
         name += ",interpreted"
 
     def opened(rng: random.Random) -> Work:
-        if interpreted:
-            _interpret(path)
-        return PerCell(cipher(meta).crypt_in_place, "in_place", payload_len, rng)
+        call = _interpreted(meta) if interpreted else cipher(meta).crypt_in_place
+        return PerCell(call, "in_place", payload_len, rng)
 
     return Row(name + "]", opened, cells, meta)
 
 
-def _interpret(path: str) -> None:
-    """Put the interpreted loop in place of the compiled one, in this process."""
-    from cellcrypt.xor import INTERPRETED, XOR
+def _interpreted(meta: Meta) -> Callable[[bytearray], None]:
+    """Return what a path does where there is no compiled core: the backend's key stream, and the loop in Python."""
+    from cellcrypt.xor import INTERPRETED
 
-    XOR[path] = INTERPRETED[path]
+    length, xor = int(meta["payload_len"]), INTERPRETED[str(meta["path"])]
+    make = cipher({**meta, "path": "fused"}).keystream
+    return lambda cell: xor(memoryview(cell), memoryview(make(length)))
 
 
 def batch_row(backend: str, path: str, payload_len: int, at_once: int, cells: int, *, kernel: str = "") -> Row:

@@ -137,25 +137,18 @@ def all_rows() -> list[rows.Row]:
 
 
 @pytest.mark.parametrize("row", all_rows(), ids=lambda row: row.name)
-def test_every_row_checks_its_result(row: rows.Row, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cellcrypt import xor
-
-    monkeypatch.setattr(xor, "XOR", xor.XOR)
-    kept = dict(xor.XOR)
-    try:
-        assert time_row(2, row) > 0
-        opened = row.open(random.Random(1))
-        opened.run(130)
+def test_every_row_checks_its_result(row: rows.Row) -> None:
+    assert time_row(2, row) > 0
+    opened: Any = row.open(random.Random(1))
+    opened.run(130)
+    opened.check()
+    # A key stream that is somewhere else, or a cell that is not what it should be, must not go unnoticed.
+    if hasattr(opened, "_done"):
+        opened._done ^= 1
+    else:
+        opened._wire[-1] ^= 1
+    with pytest.raises(work.WrongResult):
         opened.check()
-        # A key stream that is somewhere else must not go unnoticed.
-        if hasattr(opened, "_done"):
-            opened._done ^= 1
-        else:
-            opened._wire[-1] ^= 1  # type: ignore[attr-defined]
-        with pytest.raises(work.WrongResult):
-            opened.check()
-    finally:
-        xor.XOR.update(kept)
 
 
 def test_run_does_as_many_cells_as_it_says() -> None:
