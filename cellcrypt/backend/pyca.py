@@ -5,6 +5,8 @@ Rules of this file: the only one that imports cryptography for AES-CTR; the cont
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import cryptography
 from cryptography.hazmat.backends.openssl.backend import backend as openssl
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -50,3 +52,8 @@ class _Keystream:
 
 
 open = _Keystream
+
+
+def inverse(key: bytes) -> Callable[[bytes], bytes]:
+    """Return AES decryption of one block, which no counter mode has: for the client's end of Counter Galois Onion."""
+    return Cipher(algorithms.AES(key), modes.ECB()).decryptor().update

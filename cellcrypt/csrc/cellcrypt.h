@@ -1,10 +1,11 @@
 /* The C contract of cellcrypt's core: what the files of this folder owe each other.
  *
- *   module.c      the Python types; the only file that sees Python.h
+ *   module.c      the Python types; it and module_cgo.c alone see Python.h
  *   ctr.c         the key stream: position, head, tail, carry; written once
  *   cpu.c         which kernels this processor can run
  *   kernel_*.c    AES for whole blocks, one instruction set each; nothing else uses that set
  *   xor.c         the byte, word and wide XOR loops
+ *   cgo.h         Counter Galois Onion: what its files owe each other
  *
  * Rules
  *   - Every octet count is a size_t. Nothing here allocates, fails or reads the environment.

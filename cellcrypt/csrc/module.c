@@ -251,7 +251,9 @@ static int core_exec(PyObject *module)
     state->cipher_type = cc_make_cipher_type(module);
     if (!state->cipher_type)
         return -1;
-    return PyModule_AddObjectRef(module, "CellCipher", (PyObject *)state->cipher_type);
+    if (PyModule_AddObjectRef(module, "CellCipher", (PyObject *)state->cipher_type))
+        return -1;
+    return cc_add_cgo(module);
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)

@@ -1,5 +1,5 @@
 /* What the files that see Python.h owe each other: module.c (the gate, the loops, the module), module_cipher.c (the type
- * CellCipher over the native kernels), module_lent.c (a library's cell without a Python frame).
+ * CellCipher over the native kernels), module_lent.c (a library's cell without a Python frame), module_cgo.c (the type Cgo).
  *
  * Rules
  *   - The quick case stands first in each call and is one test: exact bytes or bytearray, right length, state == 0.
@@ -107,5 +107,10 @@ PyObject *cc_lent_crypt_into(PyObject *cipher, PyObject *payload, PyObject *out)
 PyObject *cc_lend(PyObject *cipher, PyObject *args);
 PyObject *cc_reclaim(PyObject *cipher, PyObject *nothing);
 void cc_drop_loan(Cipher *cipher);
+
+/* ---- module_cgo.c ---- */
+
+/* Add the type Cgo and what belongs to it; 0 or -1. */
+int cc_add_cgo(PyObject *module);
 
 #endif

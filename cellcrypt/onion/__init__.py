@@ -13,14 +13,16 @@ The public names; no logic lives here. Keys in, layers out:
 
 from __future__ import annotations
 
+from . import cgo as _cgo  # noqa: F401  (registers its scheme)
 from . import tor1 as _tor1  # noqa: F401  (registers its schemes)
-from .cell import CRYPTO_15, STREAM_COMMANDS, TOR1, RelayCell, RelayLayout
+from .cell import CGO, CRYPTO_15, STREAM_COMMANDS, TOR1, RelayCell, RelayLayout
 from .circuit import Circuit
 from .errors import NoSuchHop, RelayCellError, UnrecognizedCell
 from .keys import LAYOUTS, HopKeys, KeyLayout, hs_ntor_expand, kdf_tor, ntor_expand
 from .layers import PAYLOAD_LEN, RELAY, RELAY_EARLY, ClientLayer, RelayLayer
 
 __all__ = [
+    "CGO",
     "CRYPTO_15",
     "LAYOUTS",
     "PAYLOAD_LEN",

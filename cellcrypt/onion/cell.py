@@ -28,7 +28,8 @@ class RelayLayout:
     Args:
         name: for messages.
         fields: (field, length in bytes) in their order, of command, recognized, stream_id, digest and length; data
-            follows. A layout may lack recognized, digest and stream_id; command comes before stream_id.
+            follows. A layout may lack recognized, digest and stream_id; command comes before stream_id. "tag" is room
+            for the layer's use, and no field of the cell's.
         stream_commands: the commands that have a stream ID; None where every one has.
     """
 
@@ -58,6 +59,8 @@ CRYPTO_15: Final = RelayLayout(
     (("recognized", 2), ("digest", 14), ("command", 1), ("length", 2), ("stream_id", 2)),
     STREAM_COMMANDS,
 )
+#: Counter Galois Onion: no field that encryption uses, but room for its tag (proposal 359, with proposal 340's header).
+CGO: Final = RelayLayout("cgo", (("tag", 16), ("command", 1), ("length", 2), ("stream_id", 2)), STREAM_COMMANDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ class RelayCell:
         return payload
 
     def _packed(self, field: str, length: int) -> bytes:
+        if field == "tag":
+            return bytes(length)
         value: int | bytes = getattr(self, field)
         if isinstance(value, bytes):
             if len(value) not in (0, length):
@@ -150,7 +155,7 @@ class RelayCell:
             start += length
             if field == "digest":
                 digest = bytes(raw)
-            else:
+            elif field != "tag":
                 values[field] = int.from_bytes(raw, "big")
         end = start + values.pop("length")
         if end > PAYLOAD_LEN:

@@ -182,4 +182,9 @@ LAYOUTS: Final[dict[str, tuple[KeyLayout, ...]]] = {
     "ntor": (KeyLayout("tor1", (("forward", 20), ("backward", 20), ("forward", 16), ("backward", 16), ("kh", 20))),),
     # Df | Db | Kf | Kb, for SHA3-256 and AES-256
     "hs-v3": (KeyLayout("hs-v3", (("forward", 32), ("backward", 32), ("forward", 32), ("backward", 32))),),
+    # Each way J's AES and POLYVAL keys, S's AES and POLYVAL keys, N (proposal 359); AES-128 or AES-256.
+    "cgo": tuple(
+        KeyLayout("cgo", tuple((way, length) for way in ("forward", "backward") for length in (aes, 16, aes, 16, 16)))
+        for aes in (16, 32)
+    ),
 }
