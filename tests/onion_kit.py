@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ import pytest
 from cellcrypt import backends
 from cellcrypt.onion import Circuit, ClientLayer, HopKeys, RelayLayer
 
+from .support import REQUIRED
+
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "tor1.json").read_text())
-#: Backends that a missing piece of the machine may take away; CELLCRYPT_REQUIRE names those that must be there.
-REQUIRED = frozenset(os.environ.get("CELLCRYPT_REQUIRE", "").replace(",", " ").split())
 
 unhex = bytes.fromhex
 

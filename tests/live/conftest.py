@@ -6,7 +6,6 @@ Where there is no tor the tests skip with the reason; where CELLCRYPT_REQUIRE na
 from __future__ import annotations
 
 import hashlib
-import shutil
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from examples import loopback_relays
 from examples.fetch_through_tor import Link, TorCircuit, build, learn
 from examples.tor_handshakes import Relay
 
-from ..onion_kit import REQUIRED, material
+from ..onion_kit import material
+from ..support import tool
 
 #: Bytes each way through the exit.
 TRANSFER_LEN = 5_000_000
@@ -26,8 +26,7 @@ TRANSFER_LEN = 5_000_000
 @pytest.fixture(scope="session")
 def relays() -> Iterator[list[Relay]]:
     """Three relays, each of which has its own descriptor and serves as exit."""
-    if shutil.which("tor") is None:
-        (pytest.fail if "tor" in REQUIRED else pytest.skip)("tor: not installed (Debian: apt-get install tor)")
+    tool("tor")
     with loopback_relays.relays(3) as ports:
         yield [learn("127.0.0.1", port) for port in ports]
 
