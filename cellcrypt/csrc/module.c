@@ -200,7 +200,8 @@ static PyObject *core_memory_floor(PyObject *module, PyObject *object)
     if (cc_get_buffer(object, &view, 1, "buffer"))
         return NULL;
     uint8_t *octets = view.buf;
-    for (Py_ssize_t i = 0; i < view.len; i++)
+    Py_ssize_t len = view.len; /* a copy: octets might alias view, and the loop would stay one over octets */
+    for (Py_ssize_t i = 0; i < len; i++)
         octets[i] ^= 0x5a;
     PyBuffer_Release(&view);
     Py_RETURN_NONE;
