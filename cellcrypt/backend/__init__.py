@@ -138,7 +138,7 @@ def load(name: str) -> Open:
     try:
         found = _adapter(name).open if name in _MODULES else cast(Open, plug_ins[name].load())
         prove(found)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a plug-in that exits at import is broken too
         reason = why(error)
     else:
         _proved[name] = found
@@ -179,8 +179,8 @@ def choose(name: str | None) -> str:
     """Return the backend that `name` means: itself; for None what CELLCRYPT_BACKEND says, or the quickest usable.
 
     Raises:
-        ValueError: unknown name; the message says when it comes from the environment.
-        BackendUnavailable: the named one, or every one that None could mean, can't be used here.
+        ValueError: unknown name. BackendUnavailable: the named one, or every one that None could mean, can't be used
+        here. The message says when the name comes from the environment.
     """
     if name is not None:
         load(name)
@@ -189,8 +189,8 @@ def choose(name: str | None) -> str:
     if wanted:
         try:
             load(wanted)
-        except ValueError as error:
-            raise ValueError(f"environment variable {ENVIRONMENT_VARIABLE}: {error}") from None
+        except (ValueError, BackendUnavailable) as error:
+            raise type(error)(f"environment variable {ENVIRONMENT_VARIABLE}: {error}") from None
         return wanted
     reasons = []
     for candidate in _default_order():
