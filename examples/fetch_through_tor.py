@@ -9,7 +9,9 @@ Start relays on this machine, and a page to fetch; then fetch it:
 It is for relays of one's own. It has no directory: it asks each relay for its descriptor, and believes it. It does not
 look at the relay's certificates either, so the first hop is whoever answers; ntor then proves the onion key.
 
-What lives here: Link (TLS, and cells on it), TorCircuit (the hops and their windows), Stream. The handshakes are in
+With --cgo before the addresses, the relays are asked for Counter Galois Onion in place of tor1.
+
+What lives here: TorCircuit (the hops and their windows), Stream. The link is in tor_link.py, the handshakes are in
 tor_handshakes.py; all encryption of relay cells is cellcrypt.onion's.
 
 Theory: tor-spec, "Channels", "Circuit management", "Relay cells", "Flow control".
@@ -22,48 +24,40 @@ import contextlib
 import hmac
 import secrets
 import socket
-import ssl
 import struct
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from itertools import chain, repeat
 from urllib.parse import urlsplit
 
 from cellcrypt import TOR_V4
 from cellcrypt.onion import (
-    PAYLOAD_LEN,
     RELAY,
     RELAY_EARLY,
-    TOR1,
     Circuit,
     ClientLayer,
     RelayCell,
     RelayLayout,
 )
 
-from .tor_handshakes import CreateFast, Handshake, Ntor, Relay
+from .tor_handshakes import CreateFast, Handshake, Ntor, NtorV3, Relay
+from .tor_link import CELL_HEADER, Link, TorError
 
-# Commands of wire cells (tor-spec, "Cell Packet format").
-PADDING, DESTROY, CREATE_FAST, CREATED_FAST, VERSIONS, NETINFO = 0, 4, 5, 6, 7, 8
-CREATE2, CREATED2, VPADDING = 10, 11, 128
+# Commands of wire cells that open and end circuits (tor-spec, "Cell Packet format").
+DESTROY, CREATE_FAST, CREATED_FAST, CREATE2, CREATED2 = 4, 5, 6, 10, 11
 # Commands of relay cells (tor-spec, "Relay cells").
 BEGIN, DATA, END, CONNECTED, SENDME, BEGIN_DIR, EXTEND2, EXTENDED2 = 1, 2, 3, 4, 5, 13, 14, 15
+XON, XOFF = 43, 44
 
-LINK_PROTOCOLS = (4, 5)
-#: Seconds that an answer may take.
-PATIENCE = 20.0
 #: How often a circuit is asked for.
 TRIES = 3
 #: DATA cells that may be under way on a circuit and on a stream, and how many the SENDME of a stream stands for.
 CIRCUIT_WINDOW, STREAM_WINDOW, STREAM_SENDME = 1000, 500, 50
 
-_CELL = struct.Struct("!IB")
-
-
-class TorError(Exception):
-    """The relay did something that a client can't go on from."""
+MakeHandshake = Callable[[Relay], Handshake]
 
 
 class Destroyed(TorError):
@@ -74,73 +68,13 @@ class Destroyed(TorError):
         self.reason = reason
 
 
-class Link:
-    """A TLS connection to a relay, with cells on it. It carries one circuit here."""
-
-    def __init__(self, host: str, port: int) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # a relay's certificate is its own; its CERTS cell would vouch for it
-        self._socket = context.wrap_socket(socket.create_connection((host, port), PATIENCE))
-        self._reader = self._socket.makefile("rb")
-        self._shake_hands()
-
-    def _shake_hands(self) -> None:
-        """Agree on a link protocol and say hello. In VERSIONS alone a circuit ID has 2 bytes."""
-        versions = b"".join(version.to_bytes(2, "big") for version in LINK_PROTOCOLS)
-        self._socket.sendall(struct.pack("!HBH", 0, VERSIONS, len(versions)) + versions)
-        _, command, length = struct.unpack("!HBH", self._read(5))
-        theirs = {version for (version,) in struct.iter_unpack("!H", self._read(length))}
-        if command != VERSIONS or not theirs & set(LINK_PROTOCOLS):
-            raise TorError(f"link protocol must be one of {LINK_PROTOCOLS}, the relay has {sorted(theirs)}")
-        self.protocol = max(theirs & set(LINK_PROTOCOLS))
-        while self.read_cell()[1] != NETINFO:  # CERTS and AUTH_CHALLENGE come first, and go unread
-            pass
-        address = bytes([4, 4]) + socket.inet_aton(self._socket.getpeername()[0])
-        self.send(self.cell(0, NETINFO, bytes(4) + address + bytes(1)))
-
-    @staticmethod
-    def cell(circuit_id: int, command: int, payload: bytes = b"") -> bytearray:
-        """Return a wire cell of 514 bytes: circuit ID, command, payload padded with zeros."""
-        return bytearray(_CELL.pack(circuit_id, command) + payload.ljust(PAYLOAD_LEN, b"\0"))
-
-    def send(self, cell: bytes | bytearray) -> None:
-        self._socket.sendall(cell)
-
-    def read_cell(self) -> tuple[int, int, bytearray]:
-        """Return circuit ID, command and payload of the next cell that is no padding."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            circuit_id, command = _CELL.unpack(self._read(_CELL.size))
-            length = PAYLOAD_LEN if command < 128 else int.from_bytes(self._read(2), "big")
-            payload = bytearray(self._read(length))
-            if command not in (PADDING, VPADDING):
-                return circuit_id, command, payload
-        raise TimeoutError(f"only padding came for {PATIENCE} seconds")
-
-    def _read(self, length: int) -> bytes:
-        found = self._reader.read(length)
-        if len(found) != length:
-            raise TorError("the relay closed the link")
-        return found
-
-    def close(self) -> None:
-        self._reader.close()
-        self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-
 @dataclass
 class _Hop:
     """What the client remembers of a hop for flow control; it counts DATA cells only."""
 
     layout: RelayLayout
     sendme_every: int
+    stream_windows: bool
     window: int = CIRCUIT_WINDOW
     sent: int = 0
     received: int = 0
@@ -194,7 +128,7 @@ class TorCircuit:
 
     def _joined(self, handshake: Handshake, reply: bytes) -> None:
         self.layers.append(ClientLayer(handshake.finish(reply)))
-        self._hops.append(_Hop(handshake.cell_layout, handshake.sendme_every))
+        self._hops.append(_Hop(handshake.cell_layout, handshake.sendme_every, handshake.stream_windows))
 
     def _answer(self, wanted: int) -> bytearray:
         command, payload = self._next_cell()
@@ -216,7 +150,7 @@ class TorCircuit:
     def wire_cell(self, cell: RelayCell, hop: int = -1, command: int = RELAY) -> bytearray:
         """Return `cell`, encrypted for `hop`, as a wire cell: the payload is encrypted where it lies."""
         wire = bytearray(TOR_V4.cell_len)
-        _CELL.pack_into(wire, 0, self.id, command)
+        CELL_HEADER.pack_into(wire, 0, self.id, command)
         payload = memoryview(wire)[TOR_V4.header_len :]
         at = self._hops[hop]
         cell.pack_into(payload, at.layout)
@@ -233,23 +167,28 @@ class TorCircuit:
         self.link.send(self.wire_cell(cell, hop, command))
 
     def receive(self) -> tuple[int, RelayCell]:
-        """Return the next relay cell that came back and the hop that sent it, after the windows are settled."""
-        while True:
-            command, payload = self._next_cell()
-            if command not in (RELAY, RELAY_EARLY):
-                raise TorError(f"command {command} came on an open circuit")
-            number, tag = self.layers.receive(payload, command)
-            hop = self._hops[number]
-            cell = RelayCell.parse(payload, hop.layout)
-            if cell.command == SENDME and not cell.stream_id:
-                self._check_sendme(hop, cell.data)
-                continue
-            if cell.command == DATA:
-                hop.received += 1
-                if hop.received % hop.sendme_every == 0:
-                    self.send(RelayCell(SENDME, data=struct.pack("!BH", 1, len(tag)) + tag), number)
-                    self.sendmes_sent += 1
-            return number, cell
+        """Return the next relay cell that is no circuit's SENDME, and the hop that sent it."""
+        while (came := self._receive_one()) is None:
+            pass
+        return came
+
+    def _receive_one(self) -> tuple[int, RelayCell] | None:
+        """Settle the windows for one relay cell and return it; None for a circuit's SENDME."""
+        command, payload = self._next_cell()
+        if command not in (RELAY, RELAY_EARLY):
+            raise TorError(f"command {command} came on an open circuit")
+        number, tag = self.layers.receive(payload, command)
+        hop = self._hops[number]
+        cell = RelayCell.parse(payload, hop.layout)
+        if cell.command == SENDME and not cell.stream_id:
+            self._check_sendme(hop, cell.data)
+            return None
+        if cell.command == DATA:
+            hop.received += 1
+            if hop.received % hop.sendme_every == 0:
+                self.send(RelayCell(SENDME, data=struct.pack("!BH", 1, len(tag)) + tag), number)
+                self.sendmes_sent += 1
+        return number, cell
 
     def _check_sendme(self, hop: _Hop, data: bytes) -> None:
         """Its tag proves that the hop saw the cell that it acknowledges (tor-spec, "SENDME cell format")."""
@@ -285,11 +224,22 @@ class TorCircuit:
         return stream
 
     def may_send(self, stream: Stream) -> bool:
-        return stream.window > 0 and self._hops[stream.hop].window > 0
+        return stream.window > 0 and not stream.halted and self._hops[stream.hop].window > 0
+
+    def capacity(self, hop: int) -> int:
+        """Bytes of data that a DATA cell to `hop` holds."""
+        return self._hops[hop].layout.capacity(DATA)
+
+    def has_stream_windows(self, hop: int) -> bool:
+        """Whether streams to `hop` have windows; else the hop says XOFF and XON (proposal 324)."""
+        return self._hops[hop].stream_windows
 
     def pump(self) -> None:
-        """Wait for one relay cell and hand it to its stream."""
-        hop, cell = self.receive()
+        """Wait for one relay cell, and hand it to its stream if it is for one."""
+        came = self._receive_one()
+        if came is None:
+            return
+        hop, cell = came
         stream = self._streams.get(cell.stream_id)
         if stream is None or stream.hop != hop:
             raise TorError(f"relay command {cell.command} came from hop {hop} for no stream of its")
@@ -305,6 +255,8 @@ class Stream:
         self.connected = False
         self.end_reason: int | None = None
         self.window = STREAM_WINDOW
+        self.halted = False
+        self._windows = circuit.has_stream_windows(hop)
         self._circuit = circuit
         self._received = 0
         self._inbox = bytearray()
@@ -316,23 +268,25 @@ class Stream:
         elif cell.command == DATA:
             self._inbox += cell.data
             self._received += 1
-            if self._received % STREAM_SENDME == 0:
+            if self._windows and self._received % STREAM_SENDME == 0:
                 self._circuit.send(RelayCell(SENDME, self.id), self.hop)
         elif cell.command == SENDME:
             self.window += STREAM_SENDME
+        elif cell.command in (XON, XOFF):
+            self.halted = cell.command == XOFF
         elif cell.command == END:
             self.end_reason = cell.data[0] if cell.data else 0
         else:
             raise TorError(f"relay command {cell.command} came on a stream")
 
     def send(self, data: bytes) -> None:
-        """Send all of `data`, waiting for SENDMEs where a window is shut."""
-        size = TOR1.capacity(DATA)
+        """Send all of `data`, waiting where a window is shut or the hop said XOFF."""
+        size = self._circuit.capacity(self.hop)
         for start in range(0, len(data), size):
             while not self._circuit.may_send(self):
                 self._circuit.pump()
             self._circuit.send(RelayCell(DATA, self.id, data[start : start + size]), self.hop)
-            self.window -= 1
+            self.window -= self._windows
 
     def read_all(self) -> bytes:
         """Return everything up to the stream's end."""
@@ -368,31 +322,35 @@ def fetch_descriptor(host: str, port: int) -> str:
         return stream.read_all().decode()
 
 
-def build(link: Link, relays: list[Relay]) -> TorCircuit:
+def build(link: Link, relays: list[Relay], handshakes: Sequence[MakeHandshake] = ()) -> TorCircuit:
     """Return a new circuit through `relays`, the first of which is at the other end of `link`.
+
+    `handshakes` has one for each relay: Ntor for tor1, NtorV3 for Counter Galois Onion. Where it ends, it is Ntor.
 
     A relay that sweeps idle circuits may catch a new one before its first stream: then we ask again.
     """
     for _ in range(TRIES - 1):
         with contextlib.suppress(Destroyed):
-            return _build(link, relays)
-    return _build(link, relays)
+            return _build(link, relays, handshakes)
+    return _build(link, relays, handshakes)
 
 
-def _build(link: Link, relays: list[Relay]) -> TorCircuit:
+def _build(link: Link, relays: list[Relay], handshakes: Sequence[MakeHandshake]) -> TorCircuit:
     circuit = TorCircuit(link)
-    circuit.create(Ntor(relays[0]))
-    for relay in relays[1:]:
-        circuit.extend(relay, Ntor(relay))
+    for relay, make in zip(relays, chain(handshakes, repeat(Ntor)), strict=False):
+        if len(circuit.layers):
+            circuit.extend(relay, make(relay))
+        else:
+            circuit.create(make(relay))
     return circuit
 
 
-def fetch(url: str, relays: list[Relay]) -> bytes:
-    """Return the answer to GET `url`, headers and all, through `relays`."""
+def fetch(url: str, relays: list[Relay], handshakes: Sequence[MakeHandshake] = ()) -> bytes:
+    """Return the answer to GET `url`, headers and all, through `relays`; `handshakes` as in `build`."""
     parts = urlsplit(url)
     host = parts.hostname or "127.0.0.1"
     with Link(relays[0].host, relays[0].port) as link:
-        stream = build(link, relays).begin(host, parts.port or 80)
+        stream = build(link, relays, handshakes).begin(host, parts.port or 80)
         stream.send(f"GET {parts.path or '/'} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
         return stream.read_all()
 
@@ -401,12 +359,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fetch a page through Tor relays of one's own.")
     parser.add_argument("url", help="http://HOST:PORT/PATH, as the last relay reaches it")
     parser.add_argument("relays", nargs="+", metavar="HOST:PORT", help="the relays' OR ports, nearest first")
+    parser.add_argument("--cgo", action="store_true", help="ask every relay for Counter Galois Onion")
     arguments = parser.parse_args()
     relays = []
     for address in arguments.relays:
         host, _, port = address.rpartition(":")
         relays.append(learn(host, int(port)))
-    sys.stdout.buffer.write(fetch(arguments.url, relays))
+    sys.stdout.buffer.write(fetch(arguments.url, relays, [NtorV3] * len(relays) if arguments.cgo else ()))
 
 
 if __name__ == "__main__":

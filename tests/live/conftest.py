@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from examples import loopback_relays
-from examples.fetch_through_tor import Link, TorCircuit, build, learn
+from examples.fetch_through_tor import TorCircuit, build, learn
 from examples.tor_handshakes import Relay
+from examples.tor_link import Link
 
 from ..onion_kit import material
 from ..support import tool

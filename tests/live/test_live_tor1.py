@@ -12,8 +12,9 @@ from collections.abc import Callable
 import pytest
 
 from cellcrypt.onion import RelayCell, UnrecognizedCell
-from examples.fetch_through_tor import DATA, END, Destroyed, Link, Stream, TorCircuit, build, fetch_descriptor
+from examples.fetch_through_tor import DATA, END, Destroyed, Stream, TorCircuit, build, fetch_descriptor
 from examples.tor_handshakes import Relay
+from examples.tor_link import Link
 
 from ..onion_kit import material
 from .conftest import TRANSFER_LEN
