@@ -12,8 +12,8 @@ from .disassembly import Instruction
 
 _BMI = re.compile(r"(shlx|shrx|sarx|rorx|bzhi|mulx|pdep|pext|andn|bextr|blsi|blsr|blsmsk|tzcnt)$")
 _OTHER = re.compile(
-    r"(popcnt|lzcnt|movbe|crc32|adcx|adox|rdrand|rdseed|sha\w+|gf2p8\w+|pclmul\w+|pcmpgtq|pcmp[ei]str\w+)$"
-    r"|v(gf2p8|pclmul|popcnt|pdp|pmadd52|pcompress|pexpand|pshld|pshrd|sha|fn?m|cvtph|cvtps2ph|dbpsad|pmullq)\w*$"
+    r"(popcnt|lzcnt|movbe|crc32|adcx|adox|rdrand|rdseed|sha\w+|gf2p8\w+|pcmpgtq|pcmp[ei]str\w+)$"
+    r"|v(gf2p8|popcnt|pdp|pmadd52|pcompress|pexpand|pshld|pshrd|sha|fn?m|cvtph|cvtps2ph|dbpsad|pmullq)\w*$"
     r"|v(broadcast|extract|insert)[if](64x2|32x8)$|v(broadcast)[if]32x2$|vpmov([bwdq]2m|m2[bwdq])$|k\w+b$|v(range|reduce|fpclass)"
 )
 _SSE4 = re.compile(
@@ -30,7 +30,7 @@ _AVX2_COMPARES = re.compile(r"vpcmp(eq|gt)[bwdq]$")
 
 
 def instruction_set(i: Instruction) -> str:
-    """Return "base", "sse4", "aes", "avx2", "vaes", "avx512", "bmi2" or "other"."""
+    """Return "base", "sse4", "aes", "pclmul", "avx2", "vaes", "avx512", "vpclmul", "bmi2" or "other"."""
     registers = re.findall(r"\b([xyz]mm\d+|k[0-7])\b", i.text)
     numbers = [int(name[3:]) for name in registers if name[0] != "k"]
     evex = any(name[0] in "zk" for name in registers) or any(number > 15 for number in numbers)
@@ -38,6 +38,8 @@ def instruction_set(i: Instruction) -> str:
         return "other"
     if _BMI.match(i.name):
         return "bmi2"
+    if "pclmul" in i.name:
+        return "vpclmul" if i.name[0] == "v" else "pclmul"
     if re.match(r"vaes\w+$", i.name):
         return "avx512" if evex else "vaes"
     if i.name[0] == "v" or evex or i.name.startswith("k"):
@@ -54,4 +56,14 @@ ALLOWED = {
     "kernel_vaes512.c": {"base", "avx2", "vaes", "avx512", "bmi2"},
     "kernel_vaes256.c": {"base", "avx2", "vaes"},
     "kernel_aesni.c": {"base", "sse4", "aes"},
+    "polyval_vpclmul.c": {"base", "sse4", "pclmul", "avx2", "avx512", "vpclmul"},
+    "polyval_pclmul.c": {"base", "sse4", "pclmul"},
+    "aes_block.c": {"base", "sse4", "aes"},
 }
+
+
+def may_use(source: str, function: str) -> set[str]:
+    """Return the instruction sets that a function may use; aes_block.c holds a portable part too."""
+    if source == "aes_block.c" and not function.endswith("_aesni"):
+        return {"base"}
+    return ALLOWED.get(source, {"base"})

@@ -50,7 +50,7 @@ _NOTHING = _words(
 _NOT_SAME_IS_PUBLIC = _words("test ptest vptest")
 _SSE = re.compile(
     r"p(xor|and|or|andn|add|sub|sll|srl|sra|shuf|unpck|cmp|blend|extr|insr|mul|min|max|abs|align|mov|ack)\w*$"
-    r"|aes(enc|enclast|keygenassist|imc)$|mov(dqa|dqu|aps|ups|apd|upd|hps|lps|hpd|lpd|lhps|hlps|ddup|nti|ntdq)$"
+    r"|aes(enc|enclast|dec|declast|keygenassist|imc)$|pclmul\w+$|mov(dqa|dqu|aps|ups|apd|upd|hps|lps|hpd|lpd|lhps|hlps|ddup|nti|ntdq)$"
     r"|(xor|and|or|andn|shuf|unpckl|unpckh)p[sd]$|blendvp[sd]$|lddqu$"
 )
 _ONE_WAY = re.compile(r"v?mov|v?lddqu|vp?broadcast|kmov|v?pmov|pshuf|v?pabs|vpopcnt")
@@ -348,6 +348,8 @@ class Analysis:
                 result = moved(values[0], operands[1].value)
         elif name == "sub" and isinstance(operands[1], Constant):
             result = moved(values[0], -operands[1].value)
+        elif name == "sub" and (values[0].kind, values[1]) == ("pointer", PUBLIC):
+            result = pointer(values[0].region, None, True)
         elif name == "and" and isinstance(operands[0], Register) and operands[0].name == "rsp":
             result = pointer(f"stack aligned at {i.address:#x}")
         elif len(operands) == 3 or name in ("shlx", "shrx", "sarx", "rorx", "popcnt", "tzcnt", "lzcnt", "blsr", "blsi"):
