@@ -28,7 +28,7 @@ KEY = bytes(range(100, 116))
 
 #: Programs and parts that tests use and that may be absent; with the backends, what CELLCRYPT_REQUIRE may name.
 TOOLS = (
-    *("core", "cc", "clang", "objdump", "openssl", "qemu-x86_64", "tor", "valgrind", "venv"),
+    *("core", "cc", "clang", "kernel", "objdump", "openssl", "qemu-x86_64", "tor", "valgrind", "venv"),
     *("aarch64-linux-gnu-gcc", "qemu-aarch64", "libtsan", "m32"),
 )
 REQUIRED = frozenset(filter(None, os.environ.get("CELLCRYPT_REQUIRE", "").replace(" ", "").split(",")))
