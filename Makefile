@@ -2,6 +2,7 @@
 # make bench      the table of cells and paths, in at most five minutes; make bench-full with pyperf's own defaults
 # make bench-native  what the kernels must show, a verdict a line
 # make bench-onion   what a cell costs at each place of a circuit
+# make study      the design study and its report, at most forty minutes
 # make core       build the C core again after a change
 # make proofs     the long proofs of the C core, one target each: exact billion ctgrind
 # make sanitize   the test suite against a core built with ASan and UBSan
@@ -13,7 +14,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: test bench bench-full bench-native bench-onion core proofs exact billion ctgrind sanitize lint clean
+.PHONY: test bench bench-full bench-native bench-onion study core proofs exact billion ctgrind sanitize lint clean
 
 $(VENV)/installed: pyproject.toml $(wildcard cellcrypt/csrc/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -66,6 +67,9 @@ billion: $(VENV)/installed
 
 ctgrind: $(VENV)/installed
 	$(call PROVE,valgrind,tests/proofs/test_ctgrind.py)
+
+study: $(VENV)/installed
+	$(BIN)/python -m perf.study -o $(OUT)/study-$(NOW)
 
 sanitize: $(VENV)/installed
 	VENV=$(VENV) sh tests/sanitize.sh

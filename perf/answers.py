@@ -1,0 +1,284 @@
+"""The answers of the study: sentences computed from the data, each with its uncertainty.
+
+Rules of this file: a ratio or a difference is the median over processes of what each process measured for both sides
+alternately, "±" is the MAD of the same; a difference is claimed only as stats.difference allows. A sweep without data
+has no answer.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyperf._utils import median_abs_dev
+
+from .cold import CIRCUIT_LEN
+from .results import Results
+from .stats import Question, difference, noise_floor, question
+from .tables import ns, ratio
+
+#: What a relay header takes of a payload, in bytes: 498 of 509 are left with tor1 (tor-spec, "Relay cells").
+RELAY_HEADER_LEN = 11
+#: A cost is at its knee where it has risen by this share over its least.
+KNEE = 1.5
+#: A batch is long enough when it is within this share of the quickest.
+NEAR = 1.05
+
+Series = dict[Any, Any]  # x → pyperf.Benchmark
+
+
+@dataclass(frozen=True)
+class Data:
+    """A study's rows by sweep and series."""
+
+    results: Results
+    sweeps: dict[str, dict[str, Series]]
+    floor: float
+
+    def series(self, sweep: str) -> dict[str, Series]:
+        """Return the series of a sweep by name, each from x to its row."""
+        return self.sweeps.get(sweep, {})
+
+
+def sort(results: Results) -> Data:
+    """Return a study's rows in order."""
+    sweeps: dict[str, dict[str, Series]] = {}
+    for _, row in results.rows():
+        meta = row.get_metadata()
+        if "sweep" in meta:
+            sweeps.setdefault(meta["sweep"], {}).setdefault(meta["series"], {})[meta["x"]] = row
+    return Data(results, sweeps, noise_floor(results))
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Something computed in each process alone: its median over processes, and MAD."""
+
+    value: float
+    mad: float
+
+
+def paired(function: Callable[..., float], *row: Any) -> Paired:
+    """Return `function` of what each process measured for the rows."""
+    found = [
+        function(*(statistics.median(run.values) for run in runs))
+        for runs in zip(*([run for run in one.get_runs() if run.values] for one in row), strict=False)
+    ]
+    return Paired(statistics.median(found), median_abs_dev(found) if len(found) > 1 else 0.0)
+
+
+def saved(old: Any, new: Any, floor: float) -> str:
+    """Say in ns and in percent what `new` saves over `old`, or that nothing is shown."""
+    step = difference(old, new, floor)
+    less = paired(lambda a, b: a - b, old, new)
+    if not step.claimed:
+        return f"no difference shown ({ns(less.value)} ± {ns(less.mad)} ns, {1 - step.ratio:+.1%} saved; {_why(step)})"
+    word = "saves" if less.value > 0 else "costs"
+    return f"{word} {ns(abs(less.value))} ± {ns(less.mad)} ns a cell ({abs(1 - step.ratio):.1%})"
+
+
+def _why(step: Any) -> str:
+    return "not significant" if not step.significant else f"below this comparison's noise floor of {step.floor:.1%}"
+
+
+def _formats(data: Data) -> Iterator[str]:
+    for name, series in data.series("formats").items():
+        baseline, *others = series
+        alike = []
+        for one in others:
+            a, b = series[baseline], series[one]
+            if len(others) > 2 and not difference(a, b, data.floor).claimed:
+                alike.append(one)
+                continue
+            useful = [row.median() / (int(row.get_metadata()["payload_len"]) - RELAY_HEADER_LEN) for row in (a, b)]
+            yield (
+                f"{one} instead of {baseline}, {name}: {saved(a, b, data.floor)}; "
+                f"{useful[0] * 1e12:.1f} → {useful[1] * 1e12:.1f} ps per useful byte."
+            )
+        if alike:
+            yield f"{' or '.join(alike)} instead of {baseline}, {name}: no difference shown."
+
+
+def per_byte(series: Series, step: int) -> tuple[float, float]:
+    """Return the median time per byte of lengths that are multiples of `step`, and of all others, 480 to 560 bytes."""
+    near = {n: row.median() / n for n, row in series.items() if 480 <= n <= 560}
+    inside = [time for n, time in near.items() if n % step == 0]
+    outside = [time for n, time in near.items() if n % step]
+    return statistics.median(inside), statistics.median(outside)
+
+
+def _ps(series: Series, n: int) -> str:
+    """Return the time per useful byte of a length, in picoseconds."""
+    found = [row / (n - RELAY_HEADER_LEN) * 1e12 for row in (series[n].median(), series[n].median_abs_dev())]
+    return f"{found[0]:.1f} ± {found[1]:.1f} ps"
+
+
+def _lengths(data: Data) -> Iterator[str]:
+    for name, series in data.series("lengths").items():
+        near = {n: row.median() / (n - RELAY_HEADER_LEN) for n, row in series.items() if 480 <= n <= 560}
+        if len(near) < 4:
+            continue
+        best = min(near, key=lambda n: near[n])
+        worst = max(near, key=lambda n: near[n])
+        apart = near[worst] / near[best] - 1
+        if apart > data.floor:
+            yield (
+                f"{name}: cheapest per useful byte near 509 is {best} bytes ({_ps(series, best)}), dearest {worst} "
+                f"({_ps(series, worst)})."
+            )
+        else:
+            yield f"{name}: no length near 509 stands out ({apart:.1%} per useful byte, noise floor {data.floor:.1%})."
+        for step in (16, 4):
+            inside, outside = per_byte(series, step)
+            apart = outside / inside - 1
+            if abs(apart) > data.floor:
+                word = "less" if apart > 0 else "more"
+                yield f"{name}: multiples of {step} cost {abs(1 - inside / outside):.1%} {word} per byte than others."
+            else:
+                yield (
+                    f"{name}: multiples of {step} show no advantage "
+                    f"({apart:+.1%} per byte, noise floor {data.floor:.1%})."
+                )
+
+
+#: The two steps that change only the word, and the two that change only the length.
+_STEPS = {
+    "word": ("509 by bytes → 509 by uint32", "508 by bytes → 508 by uint32"),
+    "length": ("509 by bytes → 508 by bytes", "509 by uint32 → 508 by uint32"),
+}
+
+
+def _part(found: Question, by: str) -> str:
+    """Say what the word or the length alone has saved; nothing is shown unless both of its steps show it."""
+    part = found.word if by == "word" else found.length
+    share = part.seconds / found.variants["509 by bytes"].median
+    steps = [found.steps[step] for step in _STEPS[by]]
+    figures = f"{ns(part.seconds)} ± {ns(part.mad)} ns, {share:.1%}"
+    what = "uint32 instead of bytes" if by == "word" else "508 instead of 509 bytes"
+    if all(step.claimed for step in steps) and (steps[0].ratio < 1) == (steps[1].ratio < 1):
+        return f"{what} {'saves' if part.seconds > 0 else 'costs'} {figures.lstrip('-')}"
+    return f"{what}: no difference shown ({figures} saved)"
+
+
+def _paths(data: Data) -> Iterator[str]:
+    for name, series in data.series("paths").items():
+        rows = {
+            "509 by bytes": series.get("byte 509"),
+            "508 by bytes": series.get("byte 508"),
+            "509 by uint32": series.get("word 509"),
+            "508 by uint32": series.get("word 508"),
+        }
+        if any(row is None for row in rows.values()):
+            continue
+        found = question(name, rows, data.floor)
+        yield f"{name}: {_part(found, 'word')}; {_part(found, 'length')}."
+        if "fused 509" in series:
+            gain = paired(lambda a, b: a / b, rows["509 by bytes"], series["fused 509"])
+            yield f"{name}: fused is {ratio(gain.value)} ± {gain.mad:.2f} times as quick as 509 by bytes."
+
+
+def _cold(data: Data) -> Iterator[str]:
+    found = data.series("cold")
+    for name, cold in found.items():
+        if not name.endswith(", cold"):
+            continue
+        backend = name.removesuffix(", cold")
+        warm = found.get(f"{backend}, warm", {})
+        for x, row in cold.items():
+            if x in warm:
+                factor = paired(lambda a, b: b / a, warm[x], row)
+                yield f"{backend}, {x}: {ratio(factor.value)} ± {factor.mad:.2f} times the time when cold."
+        for path in ("byte", "word", "fused"):
+            if f"{path} 509" in cold and f"{path} 508" in cold:
+                step = saved(cold[f"{path} 509"], cold[f"{path} 508"], data.floor)
+                yield f"{backend}, cold, {path}: 508 instead of 509 {step}."
+
+
+def _offsets(data: Data) -> Iterator[str]:
+    for name, series in data.series("offsets").items():
+        order = sorted(series, key=lambda x: series[x].median())
+        step = difference(series[order[0]], series[order[-1]], data.floor)
+        yield (
+            f"{name}: from the quickest offset ({order[0]}) to the slowest ({order[-1]}): {step.ratio - 1:+.1%}"
+            f"{'' if step.claimed else ', no difference shown (' + _why(step) + ')'}."
+        )
+
+
+def _hops(data: Data) -> Iterator[str]:
+    for name, series in data.series("hops").items():
+        points = sorted(series)
+        if len(points) > 2:
+            slope, fixed = statistics.linear_regression(points, [series[x].median() for x in points])
+            yield f"{name}: {ns(slope)} ns a layer, and {ns(fixed)} ns once a cell."
+
+
+def _batches(data: Data) -> Iterator[str]:
+    for name, series in data.series("batches").items():
+        best = min(row.median() for row in series.values())
+        enough = min(x for x, row in series.items() if row.median() <= best * NEAR)
+        gain = paired(lambda a, b: a / b, series[min(series)], series[enough])
+        yield (
+            f"{name}: {enough:,} cells a call are within {NEAR - 1:.0%} of the quickest, {ratio(gain.value)} ± "
+            f"{gain.mad:.2f} times as quick as {min(series):,} a call."
+        )
+        last = max(series)
+        if series[last].median() > best * KNEE:
+            knee = min(x for x, row in series.items() if x > enough and row.median() > best * KNEE)
+            yield f"{name}: from {knee:,} cells on it costs more than {KNEE} times the least: it has left a cache."
+
+
+def _circuits(data: Data) -> Iterator[str]:
+    for name, series in data.series("circuits").items():
+        warm = {x: row for x, row in series.items() if x >= 10}
+        if not warm:
+            continue
+        best = min(row.median() for row in warm.values())
+        knees = [x for x, row in warm.items() if row.median() > best * KNEE]
+        if knees:
+            yield f"{name}: more than {KNEE} times the least from {min(knees):,} circuits on."
+        else:
+            yield f"{name}: never more than {KNEE} times the least, up to {max(warm):,} circuits."
+    yield f"A circuit of the native backend takes about {CIRCUIT_LEN} bytes, its cell included."
+
+
+def _threads(data: Data) -> Iterator[str]:
+    for name, series in data.series("threads").items():
+        for threads in sorted(series)[1:]:
+            gain = paired(lambda a, b: a / b, series[1], series[threads])
+            yield f"{name}: {threads} threads do {ratio(gain.value)} ± {gain.mad:.2f} times as many cells as one."
+
+
+def _schemes(data: Data) -> Iterator[str]:
+    found = data.series("schemes")
+    backends = dict.fromkeys(name.partition(", ")[2] for name in found)
+    for backend in backends:
+        tor1 = found.get(f"tor1, {backend}", {})
+        others = [name for name in found if name.endswith(f", {backend}") and not name.startswith("tor1")]
+        if not others:
+            yield f"{backend}: only tor1 is built here, so that there is nothing to compare it with."
+        for name in others:
+            for place, row in found[name].items():
+                if place in tor1:
+                    factor = paired(lambda a, b: b / a, tor1[place], row)
+                    yield f"{name}, {place}: {ratio(factor.value)} ± {factor.mad:.2f} times the time of tor1."
+
+
+ANSWERS: dict[str, Callable[[Data], Iterator[str]]] = {
+    "formats": _formats,
+    "lengths": _lengths,
+    "paths": _paths,
+    "cold": _cold,
+    "offsets": _offsets,
+    "hops": _hops,
+    "batches": _batches,
+    "circuits": _circuits,
+    "threads": _threads,
+    "schemes": _schemes,
+}
+
+
+def answer(sweep: str, data: Data) -> Sequence[str]:
+    """Return the answer to a sweep's question, one sentence a finding."""
+    return list(ANSWERS[sweep](data)) if data.series(sweep) else []

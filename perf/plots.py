@@ -1,0 +1,214 @@
+"""The plots of the study, as SVG and PNG.
+
+Rules of this file: bars begin at zero; axes are logarithmic for growth only; the spread (MAD) is drawn; a ratio has a
+line at 1.0; colours are Okabe and Ito's, told apart by colour-blind people too, and markers differ as well. The same
+data give the same bytes: no date, no random ids.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from .answers import Data, Series
+from .cold import CIRCUIT_LEN
+from .stats import summary
+
+#: Okabe and Ito, "Color Universal Design" (2008), without yellow, which is faint on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "x")
+SIZE = (4.8, 3.7)  # inches: on a telephone's screen the text is still 11 pixels high
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "cellcrypt",
+    "svg.fonttype": "path",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "figure.constrained_layout.use": True,
+}
+#: Series that are too far from the others to be drawn beside them.
+FAR = ("portable", "pycryptodome")
+LOWER = "ns per cell (lower is better)"
+
+
+def _number(value: float, _: object = None) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:g}"
+
+
+def _lines(axes: Any, series: dict[str, Series], scale: Callable[[Any], float] = lambda x: 1e9) -> None:
+    for i, (name, points) in enumerate(series.items()):
+        xs = sorted(points)
+        found = [summary(points[x]) for x in xs]
+        middle = [one.median * scale(x) for x, one in zip(xs, found, strict=True)]
+        low = [(one.median - one.mad) * scale(x) for x, one in zip(xs, found, strict=True)]
+        high = [(one.median + one.mad) * scale(x) for x, one in zip(xs, found, strict=True)]
+        colour = COLOURS[i % len(COLOURS)]
+        axes.plot(xs, middle, color=colour, marker=MARKERS[i % len(MARKERS)], markersize=3.5, linewidth=1.2, label=name)
+        axes.fill_between(xs, low, high, color=colour, alpha=0.25, linewidth=0)
+
+
+def _columns(labels: Sequence[str]) -> int:
+    return 1 if max(map(len, labels), default=0) > 26 else 2
+
+
+def _legend(figure: Any, axes: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=_columns(labels), frameon=False, fontsize=9)
+
+
+def _growth(data: Data, sweep: str, axis: str) -> Any:
+    figure, axes = plt.subplots(figsize=SIZE)
+    _lines(axes, data.series(sweep))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(axis)
+    axes.set_ylabel(LOWER)
+    axes.xaxis.set_major_formatter(FuncFormatter(_number))
+    axes.yaxis.set_major_formatter(FuncFormatter(_number))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _number(value) if str(value)[0] in "25" else ""))
+    axes.tick_params(axis="y", which="minor", labelsize=9)
+    _legend(figure, axes)
+    return figure
+
+
+def _linear(data: Data, sweep: str, axis: str) -> Any:
+    figure, axes = plt.subplots(figsize=SIZE)
+    _lines(axes, data.series(sweep))
+    axes.set_xlabel(axis)
+    axes.set_ylabel(LOWER)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(figure, axes)
+    return figure
+
+
+def _near(series: dict[str, Series]) -> dict[str, Series]:
+    return {name: {x: row for x, row in points.items() if 480 <= x <= 560} for name, points in series.items()}
+
+
+def lengths(data: Data, axis: str) -> Any:
+    """Time per cell against payload length near 509; multiples of 16 are marked."""
+    figure, axes = plt.subplots(figsize=SIZE)
+    near = _near(data.series("lengths"))
+    _lines(axes, near)
+    for n in range(480, 561, 16):
+        axes.axvline(n, color="#000000", alpha=0.15, linewidth=0.8)
+    axes.axvline(509, color="#000000", alpha=0.6, linewidth=0.8, linestyle=":")
+    axes.set_xlabel(f"{axis} (grey: multiples of 16; dotted: 509)")
+    axes.set_ylabel(LOWER)
+    axes.set_ylim(bottom=0)
+    _legend(figure, axes)
+    return figure
+
+
+def _bars(groups: Sequence[str], series: dict[str, Series], of: Callable[[str, Any], tuple[float, float]]) -> Any:
+    """Horizontal bars: one bunch a group, one bar a series."""
+    height = 0.8 / max(1, len(series))
+    figure, axes = plt.subplots(figsize=(SIZE[0], 1.3 + 0.34 * len(groups) * max(1.2, len(series) * 0.62)))
+    for i, (name, points) in enumerate(series.items()):
+        at = [k + i * height for k, x in enumerate(groups) if x in points]
+        found = [of(name, x) for x in groups if x in points]
+        axes.barh(
+            at,
+            [value for value, _ in found],
+            height * 0.92,
+            xerr=[mad for _, mad in found],
+            color=COLOURS[i % len(COLOURS)],
+            label=name,
+            error_kw={"elinewidth": 1, "ecolor": "#444444"},
+        )
+    axes.set_yticks([k + height * (len(series) - 1) / 2 for k in range(len(groups))], groups)
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)
+    axes.xaxis.set_major_formatter(FuncFormatter(_number))
+    return figure, axes
+
+
+def _groups(series: dict[str, Series]) -> list[str]:
+    return list(dict.fromkeys(x for points in series.values() for x in points))
+
+
+def bars(data: Data, sweep: str, _: str) -> Any:
+    """Time per cell as bars."""
+    series = data.series(sweep)
+    series = {name: points for name, points in series.items() if name not in FAR} or series
+
+    def of(name: str, x: str) -> tuple[float, float]:
+        found = summary(series[name][x])
+        return found.median * 1e9, found.mad * 1e9
+
+    figure, axes = _bars(_groups(series), series, of)
+    axes.set_xlabel(LOWER)
+    _legend(figure, axes)
+    return figure
+
+
+def formats(data: Data, _: str) -> Any:
+    """Each format's time as a ratio to the baseline's."""
+    series = data.series("formats")
+    groups = _groups(series)
+    baseline = groups[0]
+
+    def of(name: str, x: str) -> tuple[float, float]:
+        found, base = summary(series[name][x]), series[name][baseline].median()
+        return found.median / base, found.mad / base
+
+    figure, axes = _bars(groups, series, of)
+    axes.axvline(1.0, color="#000000", linewidth=1)
+    axes.set_xlabel(f"time per cell, {baseline} = 1.0 (lower is better)")
+    _legend(figure, axes)
+    return figure
+
+
+def circuits(data: Data, axis: str) -> Any:
+    """Time per cell against circuits, with the caches marked."""
+    figure = _growth(data, "circuits", axis)
+    axes = figure.axes[0]
+    most = max(x for points in data.series("circuits").values() for x in points)
+    for name, size in cache_sizes(data):
+        x = size / CIRCUIT_LEN
+        if 1 < x < most:
+            axes.axvline(x, color="#000000", alpha=0.5, linewidth=0.8, linestyle="--")
+            axes.text(x, 0.99, f" {name}", transform=axes.get_xaxis_transform(), fontsize=9, va="top")
+    return figure
+
+
+def cache_sizes(data: Data) -> list[tuple[str, int]]:
+    """Return the caches of the machine that was measured, by name, in bytes."""
+    meta = data.results.metadata
+    return [(name, int(meta[f"cache_{name}"])) for name in ("L1d", "L2", "L3") if f"cache_{name}" in meta]
+
+
+PLOTS: dict[str, Callable[[Data, str], Any]] = {
+    "formats": formats,
+    "lengths": lengths,
+    "paths": lambda data, axis: bars(data, "paths", axis),
+    "cold": lambda data, axis: bars(data, "cold", axis),
+    "offsets": lambda data, axis: _linear(data, "offsets", axis),
+    "hops": lambda data, axis: _linear(data, "hops", axis),
+    "batches": lambda data, axis: _growth(data, "batches", axis),
+    "circuits": circuits,
+    "threads": lambda data, axis: _linear(data, "threads", axis),
+    "schemes": lambda data, axis: bars(data, "schemes", axis),
+}
+
+
+def draw(sweep: str, data: Data, axis: str) -> tuple[bytes, bytes]:
+    """Return a sweep's plot as SVG and as PNG."""
+    with plt.rc_context({**matplotlib.rcParamsDefault, **STYLE, "backend": "Agg"}):
+        figure = PLOTS[sweep](data, axis)
+        svg, png = io.BytesIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(png, format="png", dpi=200, metadata={"Software": None})
+        plt.close(figure)
+    return svg.getvalue(), png.getvalue()

@@ -1,0 +1,174 @@
+"""What does a cell format cost? The design study: sweeps over the choices of a format's designer, and a report.
+
+    python -m perf.study -o out/study                   everything; at most forty minutes on two cores
+    python -m perf.study -o out/study --quick           a rough picture in three minutes
+    python -m perf.study -o out/study --resume          go on where it was interrupted
+    python -m perf.study -o out/mine --format 4+508 --format 6+1018 --baseline 5+509 --only formats
+    python -m perf.study --report out/study/study.json  only the report, from results that are there
+
+-o is a folder: study.json (pyperf's, written as results come), report.html, report.md, and the plots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cellcrypt import TOR_V4, BackendUnavailable, CellFormat, backends
+from cellcrypt.backend import load as load_backend
+from cellcrypt.backend import names
+
+from .bench_cells import ON_REQUEST, _positive
+from .cold import circuits_needed, last_cache
+from .common import check_output, fail, general_metadata
+from .interleave import Group, Plan, run_group
+from .results import BadResults, load
+from .sweeps import SWEEPS, Asked
+
+CELLS, QUICK_CELLS = 1_000_000, 100_000
+ROUNDS, QUICK_ROUNDS = 6, 3
+#: For the estimate: ns a cell by backend, and seconds to start a process and open its rows.
+GUESS = {"native": 120, "cryptography": 600, "pycryptodome": 6000, "core": 60}
+COLD_GUESS, SCHEME_GUESS, PROCESS_S = 1200, 3000, 1.0
+
+
+def cell_format(text: str) -> CellFormat:
+    """Return the format that is meant by header+payload, such as 4+508."""
+    found = re.fullmatch(r"(\d+)\+(\d+)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"must be header+payload in bytes, such as 4+508, got {text!r}")
+    try:
+        return CellFormat(int(found[1]), int(found[2]))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m perf.study", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("-o", "--output", help="folder for results and report")
+    add("--quick", action="store_true", help="fewer points, cells and processes")
+    add("--resume", action="store_true", help="go on with what the folder has")
+    add("--only", action="append", choices=[sweep.name for sweep in SWEEPS], help="only this sweep; repeatable")
+    add("--backend", action="append", choices=names(), help="repeatable; default: every usable one but afalg")
+    add("--format", action="append", type=cell_format, help="a format of your own, such as 4+508; repeatable")
+    add("--baseline", type=cell_format, default=TOR_V4, help="what formats are compared with (default: 5+509)")
+    add("-p", "--processes", type=_positive, help=f"default: {ROUNDS}, or {QUICK_ROUNDS} with --quick")
+    add("--cells", type=_positive, help=f"cells in one value (default: {CELLS}, or {QUICK_CELLS} with --quick)")
+    add("--circuits", type=_positive, help="circuits in a cold row; default: by the size of the last cache")
+    add("--report", metavar="FILE", help="measure nothing, write the report on FILE beside it")
+    add("--group", help=argparse.SUPPRESS)
+    add("--group-output", help=argparse.SUPPRESS)
+    return parser
+
+
+def _asked(options: argparse.Namespace) -> Asked:
+    found = backends()
+    if options.backend:
+        for name in options.backend:
+            try:
+                load_backend(name)
+            except BackendUnavailable as error:
+                fail(str(error))
+        chosen = tuple(dict.fromkeys(options.backend))
+    else:
+        chosen = tuple(name for name, state in found.items() if state.usable and name not in ON_REQUEST)
+    return Asked(
+        cells=options.cells or (QUICK_CELLS if options.quick else CELLS),
+        quick=options.quick,
+        backends=chosen,
+        kernels=found["native"].kernels,
+        formats=tuple(options.format or ()),
+        baseline=options.baseline,
+        circuits=options.circuits or circuits_needed(),
+    )
+
+
+def _caches() -> dict[str, int]:
+    """Return the sizes of this machine's caches in bytes, for the metadata."""
+    found = {"cache_last": last_cache()}
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        level, kind = ((path / name).read_text().strip() for name in ("level", "type"))
+        size = re.fullmatch(r"(\d+)K", (path / "size").read_text().strip())
+        if size and kind in ("Data", "Unified"):
+            found[f"cache_L{level}{'d' if kind == 'Data' else ''}"] = int(size[1]) << 10
+    return found
+
+
+def seconds(groups: Sequence[Group]) -> float:
+    """Return about how long one round takes on two slow cores."""
+    total = 0.0
+    for group in groups:
+        total += PROCESS_S
+        for row in group.rows:
+            guess = GUESS.get(str(row.metadata["backend"]), 1000)
+            if row.metadata["kind"] == "cold":
+                guess = COLD_GUESS
+                total += int(row.metadata["circuits"]) * 5e-6
+            if row.metadata["sweep"] == "schemes":
+                guess = SCHEME_GUESS
+            total += row.cells * guess * 1e-9 * int(row.metadata.get("hops", 1))
+    return total
+
+
+def _minutes(time: float) -> str:
+    return f"{time / 60:.0f} minutes" if time >= 120 else f"{time:.0f} seconds"
+
+
+def report(path: str) -> None:
+    """Write the report on results, beside them."""
+    from .study_report import write  # draws: not needed where something is measured
+
+    try:
+        written = write(load(path), Path(path).parent)
+    except BadResults as error:
+        fail(str(error))
+    print(f"report: {', '.join(map(str, written))}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and write the report."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(arguments)
+    if options.report:
+        report(options.report)
+        return
+    asked = _asked(options)
+    sweeps = [sweep for sweep in SWEEPS if not options.only or sweep.name in options.only]
+    groups = [group for sweep in sweeps for group in sweep.groups(asked) if group.rows]
+    if options.group:
+        told = " ".join(one for one in arguments if not one.startswith("--group") and one != "--resume")
+        metadata = {**general_metadata("study"), **_caches(), "command": f"python -m perf.study {told}"}
+        (group,) = (group for group in groups if group.name == options.group)
+        run_group(group, 1, metadata).dump(options.group_output)
+        return
+    if options.output is None:
+        fail("-o FOLDER is needed: results are kept")
+    folder = Path(options.output)
+    target = folder / "study.json"
+    if target.exists() and not options.resume:
+        fail(f"{target} exists already: go on with it by --resume, or choose another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{folder} can't be made: {error}")
+    if not options.resume:
+        check_output(str(target))
+    rounds = options.processes or (QUICK_ROUNDS if options.quick else ROUNDS)
+    print(
+        f"{len(sweeps)} questions, {sum(len(group.rows) for group in groups)} rows, {rounds} processes each: about "
+        f"{_minutes(seconds(groups) * rounds)} on slow cores",
+        file=sys.stderr,
+    )
+    command = [sys.executable, "-m", "perf.study", *arguments]
+    Plan(groups, rounds, command, str(target), resume=options.resume).run()
+    report(str(target))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The study's report: one HTML file that needs nothing else, and Markdown with SVG and PNG files beside it.
+
+Rules of this file: nothing but the JSON goes in, so that the same JSON gives the same bytes; each figure's caption
+names the file and the rows that it comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from .answers import RELAY_HEADER_LEN, Data, answer, sort
+from .plots import FAR, draw
+from .results import BadResults, Results
+from .stats import summary
+from .sweeps import SWEEPS, Sweep
+from .tables import ns, table
+
+TITLE = "What a cell format costs"
+COLUMNS = ("row", "ns per cell", "MAD", "best", "worst", "values", "cells a value", "MB/s")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A sweep in the report."""
+
+    name: str
+    title: str
+    question: str
+    answer: list[str]
+    caption: str
+    rows: list[list[str]]
+    svg: str
+    table: str
+
+
+def machine(results: Results) -> str:
+    """Return what ran, where and when, in a paragraph."""
+    meta, dates = results.metadata, results.suite.get_dates()
+    versions: dict[str, None] = {}
+    for _, row in results.rows():
+        found = row.get_metadata()
+        if "backend_version" in found:
+            kernel = f", kernel {found['kernel']}" if "kernel" in found and not found.get("wanted_kernel") else ""
+            versions.setdefault(f"{found['backend']} {found['backend_version']}{kernel}")
+    whole = [one for one in versions if one.startswith("native") and "kernel" in one] or [
+        one for one in versions if one.startswith("native")
+    ]
+    shown = whole[:1] + [one for one in versions if not one.startswith("native")]
+    when = f"{dates[0]:%Y-%m-%d %H:%M} to {dates[1]:%Y-%m-%d %H:%M}" if dates else "undated"
+    return (
+        f"{meta.get('cpu_model_name', 'unknown processor')}, {meta.get('cpu_count', '?')} processors, "
+        f"{meta.get('platform', '')}, Python {str(meta.get('python_version', '')).partition(' ')[0]}; "
+        f"{'; '.join(shown)}; {when}; commit {meta.get('commit', 'unknown')}; "
+        f"command: {meta.get('command', 'unknown')}."
+    )
+
+
+def reading(data: Data) -> str:
+    """Return how the figures are to be read."""
+    return (
+        "Times are medians over processes, in nanoseconds a cell: lower is better. Spread is the MAD, drawn as a line "
+        "or a band. Rows that are compared were measured alternately in one process. A difference is claimed where "
+        "pyperf's t-test finds it and it is larger than the noise floor, which in this run (halves of one row against "
+        f"each other) is {data.floor:.1%}. A useful byte is one that is left after a relay header of "
+        f"{RELAY_HEADER_LEN} bytes."
+    )
+
+
+def _rows(name: str, data: Data) -> Iterator[list[str]]:
+    for series in data.series(name).values():
+        for row in series.values():
+            found, meta = summary(row), row.get_metadata()
+            rate = int(meta["payload_len"]) / found.median / 1e6
+            yield [
+                row.get_name(),
+                *map(ns, (found.median, found.mad, found.best, found.worst)),
+                str(found.values),
+                f"{int(meta['cells']):,}",
+                f"{rate:,.0f}",
+            ]
+
+
+def _inline(svg: bytes, name: str, title: str) -> str:
+    """Return an SVG to put into HTML: without its prologue, with unique ids, and a title for those who can't see it."""
+    text = svg.decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
+    return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+
+
+def _left_out(name: str, data: Data) -> str:
+    far = [one for one in data.series(name) if one in FAR and len(data.series(name)) > len(FAR)]
+    return f"{' and '.join(far)}, many times slower, are in the table only. " if far else ""
+
+
+def part(sweep: Sweep, data: Data, folder: Path) -> Part:
+    """Return a sweep's part of the report; write its plot as SVG and PNG."""
+    svg, png = draw(sweep.name, data, sweep.axis)
+    (folder / f"{sweep.name}.svg").write_bytes(svg)
+    (folder / f"{sweep.name}.png").write_bytes(png)
+    rows = list(_rows(sweep.name, data))
+    caption = (
+        f"{sweep.title}: median and MAD of {min(int(row[5]) for row in rows)} or more values a point. "
+        f"{_left_out(sweep.name, data)}"
+        f"From rows study[{sweep.name},…] of {Path(data.results.path).name}. {machine(data.results)}"
+    )
+    return Part(
+        sweep.name,
+        sweep.title,
+        sweep.question,
+        list(answer(sweep.name, data)),
+        caption,
+        rows,
+        _inline(svg, sweep.name, sweep.title),
+        table(COLUMNS, rows),
+    )
+
+
+def write(results: Results, folder: Path) -> list[Path]:
+    """Write the report on a study into a folder; return the files that a reader opens.
+
+    Raises:
+        BadResults: the results are not a study's.
+    """
+    if results.kind != "study":
+        raise BadResults(f"{results.path}: written by suite {results.kind}, a report needs one of study")
+    data = sort(results)
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = [part(sweep, data, folder) for sweep in SWEEPS if data.series(sweep.name)]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=lambda name: bool(name and ".html" in name),
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    context: dict[str, Any] = {
+        "title": TITLE,
+        "machine": machine(results),
+        "reading": reading(data),
+        "parts": parts,
+        "columns": COLUMNS,
+    }
+    written = []
+    for name in ("report.html", "report.md"):
+        path = folder / name
+        path.write_text(environment.get_template(f"{name}.j2").render(context), encoding="utf-8")
+        written.append(path)
+    return written

@@ -1,0 +1,224 @@
+"""The design study: each answer recomputed another way, a planted difference found, resuming, and the report."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pyperf
+import pytest
+
+from perf import answers, study, study_report
+from perf.results import BadResults, load
+from perf.sweeps import SWEEPS, Asked
+
+from .perf_kit import benchmark, noisy, write
+from .test_perf_suites import metadata, script
+
+COUNT = 12
+
+
+def point(sweep: str, series: str, x: Any, time: float, seed: int, **more: Any) -> Any:
+    meta = {
+        "suite": "study",
+        "kind": "cells",
+        "backend": "native",
+        "payload_len": 509,
+        "cells": 1_000_000,
+        "sweep": sweep,
+        "series": series,
+        "x": x,
+        "command": "python -m perf.study",
+        **more,
+    }
+    return benchmark(f"study[{sweep},{series},{x}]", noisy(time, COUNT, seed, 0.004), meta)
+
+
+def data_of(tmp_path: Path, rows: list[Any]) -> answers.Data:
+    return answers.sort(load(write(tmp_path / "study.json", rows)))
+
+
+def told(sweep: str, data: answers.Data) -> str:
+    return "\n".join(answers.answer(sweep, data))
+
+
+def test_a_planted_tenth_is_found_and_aa_is_not(tmp_path: Path) -> None:
+    times = {"5+509": 100e-9, "3+509": 100e-9, "4+508": 90e-9}
+    rows = [
+        point("formats", "native, a call a cell", x, time, seed, payload_len=int(x[2:]))
+        for seed, (x, time) in enumerate(times.items())
+    ]
+    data = data_of(tmp_path, rows)
+    lines = {line[:5]: line for line in answers.answer("formats", data)}
+    assert "no difference shown" in lines["3+509"]
+    values = data.series("formats")["native, a call a cell"]
+    pairs = zip(values["5+509"].get_values(), values["4+508"].get_values(), strict=True)
+    less = statistics.median(a - b for a, b in pairs) * 1e9
+    said = re.search(r"saves ([\d.]+) ±", lines["4+508"])
+    assert said is not None
+    assert float(said[1]) == pytest.approx(less, abs=0.06)
+    share = 1 - statistics.median(values["4+508"].get_values()) / statistics.median(values["5+509"].get_values())
+    assert f"({share:.1%})" in lines["4+508"]
+    useful = statistics.median(values["4+508"].get_values()) / (508 - 11) * 1e12
+    assert f"→ {useful:.1f} ps per useful byte" in lines["4+508"]
+
+
+def test_lengths(tmp_path: Path) -> None:
+    rows = [
+        point("lengths", "native fused", n, (40e-9 + n * 0.04e-9) * (0.9 if n % 16 == 0 else 1), n, payload_len=n)
+        for n in range(480, 561)
+    ]
+    said = told("lengths", data_of(tmp_path, rows))
+    assert re.search(r"multiples of 16 cost (9|10)\.\d% less", said)
+    assert "multiples of 4 show no advantage" in said or "multiples of 4 cost" in said
+    assert re.search(r"cheapest per useful byte near 509 is (560|544) bytes", said)
+
+
+def test_lengths_that_do_not_matter(tmp_path: Path) -> None:
+    rows = [point("lengths", "native fused", n, n * 0.2e-9, n, payload_len=n) for n in range(480, 561)]
+    said = told("lengths", data_of(tmp_path, rows))
+    assert "multiples of 16 show no advantage" in said
+    assert "multiples of 4 show no advantage" in said
+
+
+def test_word_and_length(tmp_path: Path) -> None:
+    times = {"byte 509": 500e-9, "word 509": 400e-9, "fused 509": 100e-9, "byte 508": 500e-9, "word 508": 400e-9}
+    rows = [point("paths", "vaes512", x, time, seed) for seed, (x, time) in enumerate(times.items())]
+    said = told("paths", data_of(tmp_path, rows))
+    assert re.search(r"uint32 instead of bytes saves (99|100|101) ± [\d.]+ ns, (19|20)\.\d%", said)
+    assert "508 instead of 509 bytes: no difference shown" in said
+    assert re.search(r"fused is (4\.9\d|5\.0\d) ± 0\.0\d times as quick", said)
+
+
+def test_cold(tmp_path: Path) -> None:
+    rows = [
+        point("cold", f"native, {heat}", f"fused {n}", time, n + seed)
+        for n in (509, 508)
+        for seed, (heat, time) in enumerate((("warm", 50e-9), ("cold", 200e-9)))
+    ]
+    said = told("cold", data_of(tmp_path, rows))
+    assert re.search(r"native, fused 509: (3\.9\d|4\.0\d) ± 0\.0\d times the time when cold", said)
+    assert "508 instead of 509 no difference shown" in said
+
+
+def test_growth(tmp_path: Path) -> None:
+    rows = [point("hops", "native", n, 10e-9 + n * 50e-9, n) for n in range(1, 9)]
+    batches = {1: 100e-9, 16: 30e-9, 64: 20.5e-9, 1000: 20e-9, 1_000_000: 40e-9}
+    rows += [point("batches", "native", n, time, n) for n, time in batches.items()]
+    circuits = {1: 100e-9, 10: 20e-9, 1000: 21e-9, 10_000: 40e-9, 100_000: 90e-9}
+    rows += [point("circuits", "native, crypt_each", n, time, n) for n, time in circuits.items()]
+    rows += [point("threads", "1,000 cells a call", n, 20e-9 / n, n) for n in (1, 2)]
+    data = data_of(tmp_path, rows)
+    assert re.search(r"native: (49|50)\.\d ns a layer, and (9\.\d+|1[01]\.\d) ns once a cell", told("hops", data))
+    assert "64 cells a call are within 5% of the quickest, 4." in told("batches", data)
+    assert "from 1,000,000 cells on" in told("batches", data)
+    assert "more than 1.5 times the least from 10,000 circuits on" in told("circuits", data)
+    assert re.search(r"2 threads do (1\.9\d|2\.0\d) ", told("threads", data))
+
+
+def test_schemes_and_offsets(tmp_path: Path) -> None:
+    rows = [
+        point("schemes", f"{scheme}, native", "send 3", time, 1) for scheme, time in (("tor1", 1e-6), ("cgo", 2e-6))
+    ]
+    rows += [point("offsets", "native fused", x, 50e-9 * (1.2 if x == 60 else 1), x) for x in range(0, 64, 4)]
+    data = data_of(tmp_path, rows)
+    assert "cgo, native, send 3: 2.00 ± 0.00 times the time of tor1" in told("schemes", data)
+    assert re.search(r"to the slowest \(60\): \+(19|2\d)\.\d%", told("offsets", data))
+
+
+def every_sweep(tmp_path: Path) -> str:
+    rows = []
+    for sweep, xs in {
+        "formats": ("5+509", "4+508"),
+        "lengths": range(500, 516),
+        "paths": ("byte 509", "byte 508", "word 509", "word 508"),
+        "cold": ("fused 509", "fused 508"),
+        "offsets": (0, 1, 2),
+        "hops": (1, 2, 3),
+        "batches": (1, 16, 1000),
+        "circuits": (1, 10, 100),
+        "threads": (1, 2),
+        "schemes": ("send 3",),
+    }.items():
+        names = ("native, warm", "native, cold") if sweep == "cold" else ("tor1, native", "cgo, native")
+        rows += [point(sweep, name, x, (i + 2) * 1e-7, i) for name in names for i, x in enumerate(xs)]
+    return write(tmp_path / "study.json", rows)
+
+
+def test_the_same_json_gives_the_same_bytes(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    results = load(every_sweep(tmp_path))
+    study_report.write(results, tmp_path / "a")
+    study_report.write(results, tmp_path / "b")
+    made = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert len(made) == 2 + 2 * len(SWEEPS)
+    for name in made:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_the_report_stands_alone_and_names_its_rows(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    study_report.write(load(every_sweep(tmp_path)), tmp_path)
+    html = (tmp_path / "report.html").read_text()
+    assert not re.search(r'(src|href)="(?!#)', html)
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    markdown = (tmp_path / "report.md").read_text()
+    for sweep in SWEEPS:
+        assert sweep.question in html
+        assert f"rows study[{sweep.name},…] of study.json" in markdown
+        assert f"({sweep.name}.svg)" in markdown
+        assert f"study[{sweep.name}," in html.partition("<table>")[2]
+    assert "lower is better" in html
+
+
+def test_foreign_results_have_no_report(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", [benchmark("x", [1.0, 1.1], {})])
+    with pytest.raises(BadResults, match="a\\.json"):
+        study_report.write(load(path), tmp_path)
+    assert str(path) in script("perf.study", f"--report={path}", code=2)
+
+
+def test_own_formats_and_resuming(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "mine"
+    options = [
+        f"-o{out}",
+        "--cells=50",
+        "--backend=cryptography",
+        "--only=formats",
+        "--format=4+508",
+        "--format=6+1018",
+    ]
+    said = script("perf.study", *options, "-p2")
+    assert "about" in said
+    found = metadata(out / "study.json")
+    assert {meta["x"] for meta in found.values()} == {"5+509", "4+508", "6+1018"}
+    assert all(meta["inner_loops"] == 50 for meta in found.values())
+    assert "4+508 instead of 5+509" in (out / "report.md").read_text()
+    refused = script("perf.study", *options, "-p2", code=2)
+    assert "--resume" in refused
+    assert "round" not in refused
+    script("perf.study", *options, "-p3", "--resume")
+    suite = pyperf.BenchmarkSuite.load(str(out / "study.json"))
+    assert {bench.get_nrun() for bench in suite} == {3}
+
+
+@pytest.mark.parametrize("text", ["509", "4+", "300+509", "4+0", "4+70000"])
+def test_bad_formats_stop_before_work(text: str) -> None:
+    assert "format" in script("perf.study", "-o/tmp/nothing", f"--format={text}", code=2)
+
+
+def test_a_full_study_fits_into_forty_minutes_and_a_quick_one_into_three() -> None:
+    kernels = ("vaes512", "vaes256", "aesni", "portable")
+    for quick, cells, rounds, most in (
+        (False, study.CELLS, study.ROUNDS, 40),
+        (True, study.QUICK_CELLS, study.QUICK_ROUNDS, 3),
+    ):
+        asked = Asked(cells, quick, ("native", "cryptography", "pycryptodome"), kernels)
+        groups = [group for sweep in SWEEPS for group in sweep.groups(asked)]
+        names = [row.name for group in groups for row in group.rows]
+        assert len(names) == len(set(names))
+        assert study.seconds(groups) * rounds < most * 60
