@@ -3,7 +3,8 @@
 Rules of this file: arguments are checked and the backend is chosen here; the work is done elsewhere. Where the core is
 compiled, its own type takes the place of the class below: it does the work of the native backend itself, and comes to
 `make` for any other, which gives a LibraryCipher, a subclass of it. It is a type of C because a Python frame between
-the caller and the kernel costs more than the encryption.
+the caller and the kernel costs more than the encryption. Without the core every cipher is a LibraryCipher, and a method
+below that calls itself is one that was reached through the class (CellCipher.clone(cipher)): it calls the object's own.
 
 Theory: one key, one IV, one 128-bit block counter per direction of a hop; cell n uses key-stream bytes n * L to
 (n + 1) * L (tor-spec, "Relay cells"; NIST SP 800-38A, section 6.5).
@@ -113,7 +114,7 @@ class CellCipher:
         payload length), KeystreamExhausted, ClosedError, ConcurrentUseError. BackendUnavailable where the backend fails
         on the way: the message says how many cells are done, and the position is after them.
         """
-        raise NotImplementedError
+        return self.crypt_cells(buffer, cell_format)
 
     def keystream(self, length: int, /) -> bytes:
         """Return the next `length` bytes of key stream, and move the position past them.
@@ -121,7 +122,7 @@ class CellCipher:
         Raises (nothing moved): TypeError, ValueError (negative), KeystreamExhausted, ClosedError, ConcurrentUseError,
         BackendUnavailable.
         """
-        raise NotImplementedError
+        return self.keystream(length)
 
     def seek(self, position: int, /) -> None:
         """Go to any byte of the key stream. To go back is to use key stream twice: for tests and lost cells only.
@@ -132,21 +133,21 @@ class CellCipher:
         Raises (nothing moved): TypeError, ValueError (negative), KeystreamExhausted (past the last byte), ClosedError,
         ConcurrentUseError.
         """
-        raise NotImplementedError
+        self.seek(position)
 
     def clone(self) -> Self:
         """Return an independent cipher at the same position: the only way to get the same key stream twice.
 
         Raises: ClosedError, ConcurrentUseError, BackendUnavailable.
         """
-        raise NotImplementedError
+        return self.clone()
 
     def close(self) -> None:
         """Wipe the key, the round keys and the key stream as far as the backend's library lets us; may be called again.
 
         Every later call but close() raises ClosedError. Raises: ConcurrentUseError.
         """
-        raise NotImplementedError
+        self.close()
 
     @property
     def position(self) -> int:

@@ -85,8 +85,8 @@ class LibraryCipher(CellCipher):
         self._give()
         return self
 
-    def __init__(self, *arguments: object) -> None:
-        """Do nothing: __new__ has made the cipher."""
+    def __init__(self, *arguments: object, **options: object) -> None:
+        """Do nothing: __new__ has made the cipher. Without the core these are the arguments of CellCipher(...)."""
 
     def _opened(self, open: Open) -> Keystream:
         try:
