@@ -12,6 +12,29 @@
  * that the first vector of a payload is always whole and never its last one. */
 #define CC_SHORTEST 80
 
+/* Repeats statements for i = 0, 1, ... below n, a constant of at most EACH_MOST, and i is a constant every time. A loop would leave
+ * it to the compiler whether arrays of vectors become registers, and gcc -O1 and clang mostly say no. */
+#define EACH_MOST 16
+#define EACH(i, n, ...)                                     \
+    do {                                                    \
+        EACH_4(i, n, 0, __VA_ARGS__)                        \
+        EACH_4(i, n, 4, __VA_ARGS__)                        \
+        EACH_4(i, n, 8, __VA_ARGS__)                        \
+        EACH_4(i, n, 12, __VA_ARGS__)                       \
+    } while (0)
+#define EACH_4(i, n, at, ...)                               \
+    EACH_1(i, n, at, __VA_ARGS__)                           \
+    EACH_1(i, n, at + 1, __VA_ARGS__)                       \
+    EACH_1(i, n, at + 2, __VA_ARGS__)                       \
+    EACH_1(i, n, at + 3, __VA_ARGS__)
+#define EACH_1(i, n, at, ...)                               \
+    {                                                       \
+        enum { i = at };                                    \
+        if (i < (n)) {                                      \
+            __VA_ARGS__                                     \
+        }                                                   \
+    }
+
 #if defined(__x86_64__)
 #define CC_X86 1
 extern const cc_kernel cc_vaes512, cc_vaes256, cc_aesni;
@@ -22,19 +45,35 @@ void cc_x86_expand(uint8_t round_keys[CC_ROUND_KEYS], const uint8_t *key, size_t
 
 extern const cc_kernel cc_portable;
 
-/* A uint64_t in big-endian order (SP 800-38A, appendix B.1, takes the counter block for such a number). */
-CC_INLINE void cc_put64(uint8_t *to, uint64_t x)
+/* A uint64_t in little-endian and in big-endian order (SP 800-38A, appendix B.1, takes a counter block for a number in the
+ * latter), wherever it lies. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define CC_LITTLE(x) (x)
+#else
+#define CC_LITTLE(x) __builtin_bswap64(x)
+#endif
+
+CC_INLINE uint64_t cc_get64_little(const uint8_t *from)
 {
-    for (int i = 0; i < 8; i++)
-        to[i] = (uint8_t)(x >> (56 - 8 * i));
+    uint64_t x;
+    memcpy(&x, from, 8);
+    return CC_LITTLE(x);
+}
+
+CC_INLINE void cc_put64_little(uint8_t *to, uint64_t x)
+{
+    x = CC_LITTLE(x);
+    memcpy(to, &x, 8);
 }
 
 CC_INLINE uint64_t cc_get64(const uint8_t *from)
 {
-    uint64_t x = 0;
-    for (int i = 0; i < 8; i++)
-        x = x << 8 | from[i];
-    return x;
+    return __builtin_bswap64(cc_get64_little(from));
+}
+
+CC_INLINE void cc_put64(uint8_t *to, uint64_t x)
+{
+    cc_put64_little(to, __builtin_bswap64(x));
 }
 
 #endif

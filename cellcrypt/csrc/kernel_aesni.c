@@ -65,17 +65,16 @@ LOCAL vec enc_last(vec s, vec k)
     return _mm_aesenclast_si128(s, k);
 }
 
-/* v if n < 1, else zero. */
-LOCAL vec from_lane(int n, vec v)
-{
-    return _mm_and_si128(_mm_set1_epi32(-(n < 1)), v);
-}
-
-/* There is no part of a vector. */
+/* A vector is one block. */
 LOCAL void store_blocks(size_t n, uint8_t *p, vec v)
 {
     (void)n;
     store(p, v);
+}
+
+/* This instruction set knows no upper halves. */
+LOCAL void clear_uppers(void)
+{
 }
 
 #include "x86_cells.h"
@@ -103,7 +102,7 @@ TARGET static void expand128(uint8_t *to, const uint8_t *key)
 {
     vec k = load(key), rcon = _mm_set1_epi32(1);
     store(to, k);
-    UNROLL for (int r = 1; r <= 10; r++) {
+    for (int r = 1; r <= 10; r++) {
         k = xor(prefix_xor(k), sub_word(k, 3, 1, rcon));
         store(to + 16 * r, k);
         rcon = r == 8 ? _mm_set1_epi32(0x1b) : _mm_slli_epi32(rcon, 1);
@@ -116,7 +115,7 @@ TARGET static void expand192(uint8_t *to, const uint8_t *key)
     vec k = load(key), more = _mm_loadl_epi64((const __m128i *)(key + 16)), rcon = _mm_set1_epi32(1);
     store(to, k);
     _mm_storel_epi64((__m128i *)(to + 16), more);
-    UNROLL for (int i = 1; i <= 8; i++) {
+    for (int i = 1; i <= 8; i++) {
         k = xor(prefix_xor(k), sub_word(more, 1, 1, rcon));
         more = xor(_mm_xor_si128(more, _mm_slli_si128(more, 4)), _mm_shuffle_epi32(k, 0xff));
         store(to + 24 * i, k);
@@ -131,7 +130,7 @@ TARGET static void expand256(uint8_t *to, const uint8_t *key)
     vec even = load(key), odd = load(key + 16), rcon = _mm_set1_epi32(1);
     store(to, even);
     store(to + 16, odd);
-    UNROLL for (int i = 1; i <= 7; i++) {
+    for (int i = 1; i <= 7; i++) {
         even = xor(prefix_xor(even), sub_word(odd, 3, 1, rcon));
         store(to + 32 * i, even);
         if (i == 7)

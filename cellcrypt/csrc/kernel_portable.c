@@ -1,12 +1,14 @@
-/* The portable kernel: AES in plain 64-bit integer arithmetic, for processors without AES instructions.
+/* The portable kernel: AES in plain 64-bit arithmetic, for processors without AES instructions.
  *
  * Rules
  *   - No table and no branch sees a secret: the S-box is computed, not looked up, so the time depends on lengths alone.
- *   - Nothing depends on byte order, and nothing is wider than a uint64_t.
+ *   - Nothing depends on byte order. A plane is two uint64_t side by side, in the compiler's own vector type: one register
+ *     where the processor has such registers (x86-64 and arm64 always do), two where it does not.
  *
- * Theory. Four blocks are worked on at once, "bit-sliced": plane j holds bit j of all 64 octets of their states. Octet p
- * (FIPS-197, section 3.4: row p % 4, column p / 4) of block b owns bit 4 * p + b of every plane. Then
- *   - SubBytes is one Boolean circuit over eight planes, which computes 64 S-boxes together;
+ * Theory. Two times four blocks are worked on at once, "bit-sliced": of four blocks, plane j holds bit j of all 64 octets
+ * of their states. Octet p (FIPS-197, section 3.4: row p % 4, column p / 4) of block b owns bit 4 * p + b of every plane.
+ * Then
+ *   - SubBytes is one Boolean circuit over eight planes, which computes 128 S-boxes together;
  *   - ShiftRows turns row r by r columns, and a column is 16 bits: it is a rotation of the plane by 16 * r;
  *   - MixColumns looks at the next octets of its column, and an octet is 4 bits: a rotation inside each 16 bits.
  * The circuit inverts in GF(2^8) seen as pairs over GF(2^4), and these as pairs over GF(2^2) (the idea of Rijmen, 2000, and
@@ -14,61 +16,64 @@
  * trying all of them for the fewest additions on the way in and out. */
 #include "kernel.h"
 
-#define AT_ONCE 4 /* blocks in one set of planes */
+#define FOUR 4             /* blocks in half a plane */
+#define AT_ONCE (2 * FOUR) /* blocks in one set of planes */
 #define PLANES 8
 
-/* ---- arithmetic, 64 field elements at once; field `hi` is the coefficient of w, z or y ---- */
+typedef uint64_t plane __attribute__((vector_size(16)));
+
+/* ---- arithmetic, 128 field elements at once; field `hi` is the coefficient of w, z or y ---- */
 
 typedef struct {
-    uint64_t hi, lo;
+    plane hi, lo;
 } gf4;
 
 typedef struct {
     gf4 hi, lo;
 } gf16;
 
-static inline gf4 add4(gf4 a, gf4 b)
+CC_INLINE gf4 add4(gf4 a, gf4 b)
 {
     return (gf4){a.hi ^ b.hi, a.lo ^ b.lo};
 }
 
-static inline gf4 mul4(gf4 a, gf4 b)
+CC_INLINE gf4 mul4(gf4 a, gf4 b)
 {
-    uint64_t low = a.lo & b.lo;
+    plane low = a.lo & b.lo;
     return (gf4){((a.hi ^ a.lo) & (b.hi ^ b.lo)) ^ low, (a.hi & b.hi) ^ low};
 }
 
 /* The square, which in GF(4) is also the inverse. */
-static inline gf4 square4(gf4 a)
+CC_INLINE gf4 square4(gf4 a)
 {
     return (gf4){a.hi, a.hi ^ a.lo};
 }
 
 /* Times w + 1, the constant of GF(16). */
-static inline gf4 scale4(gf4 a)
+CC_INLINE gf4 scale4(gf4 a)
 {
     return (gf4){a.lo, a.hi ^ a.lo};
 }
 
-static inline gf16 add16(gf16 a, gf16 b)
+CC_INLINE gf16 add16(gf16 a, gf16 b)
 {
     return (gf16){add4(a.hi, b.hi), add4(a.lo, b.lo)};
 }
 
-static inline gf16 mul16(gf16 a, gf16 b)
+CC_INLINE gf16 mul16(gf16 a, gf16 b)
 {
     gf4 low = mul4(a.lo, b.lo);
     return (gf16){add4(mul4(add4(a.hi, a.lo), add4(b.hi, b.lo)), low), add4(scale4(mul4(a.hi, b.hi)), low)};
 }
 
 /* The square times wz + w, the constant of GF(256). */
-static inline gf16 square_scale16(gf16 a)
+CC_INLINE gf16 square_scale16(gf16 a)
 {
     return (gf16){{a.hi.hi ^ a.lo.lo, a.hi.hi ^ a.hi.lo ^ a.lo.hi}, {a.lo.lo, a.lo.hi}};
 }
 
 /* 1 / (hi z + lo) = (hi z + hi + lo) / norm, and the norm lies in GF(4). */
-static inline gf16 invert16(gf16 a)
+CC_INLINE gf16 invert16(gf16 a)
 {
     gf4 sum = add4(a.hi, a.lo);
     gf4 norm = add4(mul4(sum, a.lo), scale4(square4(a.hi)));
@@ -77,10 +82,10 @@ static inline gf16 invert16(gf16 a)
 }
 
 /* FIPS-197, section 5.1.1, on eight planes. */
-static inline void sub_bytes(uint64_t q[PLANES])
+CC_INLINE void sub_bytes(plane q[PLANES])
 {
     /* from the field of the standard to the tower */
-    uint64_t q15 = q[1] ^ q[5], q615 = q[6] ^ q15, q24 = q[2] ^ q[4], q27 = q[2] ^ q[7];
+    plane q15 = q[1] ^ q[5], q615 = q[6] ^ q15, q24 = q[2] ^ q[4], q27 = q[2] ^ q[7];
     gf16 lo = {{q24, q27}, {q[1] ^ q[7], q[0] ^ q615}};
     gf16 hi = {{q[5] ^ q[7], q615 ^ q[3] ^ q24}, {q27 ^ q[3] ^ q[5], q[1]}};
 
@@ -91,8 +96,8 @@ static inline void sub_bytes(uint64_t q[PLANES])
     lo = mul16(sum, inverse);
 
     /* back again, with the affine map of the standard on top; its constant 0x63 flips planes 0, 1, 5 and 6 */
-    uint64_t t04 = lo.lo.lo ^ hi.lo.lo, t23 = lo.hi.lo ^ lo.hi.hi, t014 = lo.lo.hi ^ t04;
-    uint64_t t46 = hi.lo.lo ^ hi.hi.lo, t046 = hi.hi.lo ^ t04;
+    plane t04 = lo.lo.lo ^ hi.lo.lo, t23 = lo.hi.lo ^ lo.hi.hi, t014 = lo.lo.hi ^ t04;
+    plane t46 = hi.lo.lo ^ hi.hi.lo, t046 = hi.hi.lo ^ t04;
     q[0] = ~(t04 ^ t23);
     q[1] = ~t014;
     q[2] = t014 ^ lo.hi.lo ^ hi.hi.hi;
@@ -103,91 +108,116 @@ static inline void sub_bytes(uint64_t q[PLANES])
     q[7] = lo.hi.lo ^ t46;
 }
 
-static inline uint64_t rotate(uint64_t x, unsigned n)
+CC_INLINE plane rotate(plane x, int n)
 {
     return x >> n | x << (64 - n);
 }
 
-static inline void shift_rows(uint64_t q[PLANES])
+/* Copies of a mask. */
+CC_INLINE plane each(uint64_t mask)
+{
+    return (plane){mask, mask};
+}
+
+CC_INLINE plane shift_row(plane q)
 {
     const uint64_t row = 0x000f000f000f000f;
-    for (int j = 0; j < PLANES; j++)
-        q[j] = (q[j] & row) | (rotate(q[j], 16) & row << 4) | (rotate(q[j], 32) & row << 8) | (rotate(q[j], 48) & row << 12);
+    return (q & each(row)) | (rotate(q, 16) & each(row << 4)) | (rotate(q, 32) & each(row << 8)) | (rotate(q, 48) & each(row << 12));
+}
+
+CC_INLINE void shift_rows(plane q[PLANES])
+{
+    EACH(j, PLANES, q[j] = shift_row(q[j]););
 }
 
 /* Each octet's place taken by the octet one or two below it in its column. */
-static inline uint64_t below(uint64_t x)
+CC_INLINE plane below(plane x)
 {
-    return (x >> 4 & 0x0fff0fff0fff0fff) | (x << 12 & 0xf000f000f000f000);
+    return (x >> 4 & each(0x0fff0fff0fff0fff)) | (x << 12 & each(0xf000f000f000f000));
 }
 
-static inline uint64_t two_below(uint64_t x)
+CC_INLINE plane two_below(plane x)
 {
-    return (x >> 8 & 0x00ff00ff00ff00ff) | (x << 8 & 0xff00ff00ff00ff00);
+    return (x >> 8 & each(0x00ff00ff00ff00ff)) | (x << 8 & each(0xff00ff00ff00ff00));
 }
 
 /* FIPS-197, section 5.1.3: 2 a + 3 b + c + d = 2 (a + b) + b + (c + d), where b, c, d stand below a. Doubling moves each
  * plane one up, and the top one also into planes 0, 1, 3 and 4 (the polynomial 0x11b). */
-static inline void mix_columns(uint64_t q[PLANES])
+CC_INLINE void mix_columns(plane q[PLANES])
 {
-    uint64_t b[PLANES], pair[PLANES];
-    for (int j = 0; j < PLANES; j++) {
-        b[j] = below(q[j]);
-        pair[j] = q[j] ^ b[j];
-    }
-    for (int j = 0; j < PLANES; j++)
-        q[j] = b[j] ^ two_below(pair[j]) ^ (j ? pair[j - 1] : pair[7]) ^ (j == 1 || j == 3 || j == 4 ? pair[7] : 0);
+    plane b[EACH_MOST], pair[EACH_MOST];
+    EACH(j, PLANES, b[j] = below(q[j]); pair[j] = q[j] ^ b[j];);
+    EACH(j, PLANES, q[j] = b[j] ^ two_below(pair[j]) ^ pair[(j + 7) % 8]; if (j == 1 || j == 3 || j == 4) q[j] ^= pair[7];);
 }
 
 /* ---- in and out of planes ---- */
 
-static inline void swap_bits(uint64_t *a, uint64_t *b, unsigned shift, uint64_t mask)
+CC_INLINE void swap_bits(plane *a, plane *b, int shift, uint64_t mask)
 {
-    uint64_t t = (*a >> shift ^ *b) & mask;
+    plane t = (*a >> shift ^ *b) & each(mask);
     *b ^= t;
     *a ^= t << shift;
 }
 
 /* Bit j of octet k of word i changes places with bit i of octet k of word j. */
-static void transpose(uint64_t q[PLANES])
+static void transpose(plane q[PLANES])
 {
-    for (int i = 0; i < 8; i += 2)
-        swap_bits(&q[i], &q[i + 1], 1, 0x5555555555555555);
-    for (int i = 0; i < 6; i += i == 1 ? 3 : 1)
-        swap_bits(&q[i], &q[i + 2], 2, 0x3333333333333333);
-    for (int i = 0; i < 4; i++)
-        swap_bits(&q[i], &q[i + 4], 4, 0x0f0f0f0f0f0f0f0f);
+    EACH(i, PLANES, if (!(i & 1)) swap_bits(&q[i], &q[i + 1], 1, 0x5555555555555555););
+    EACH(i, PLANES, if (!(i & 2)) swap_bits(&q[i], &q[i + 2], 2, 0x3333333333333333););
+    EACH(i, PLANES, if (!(i & 4)) swap_bits(&q[i], &q[i + 4], 4, 0x0f0f0f0f0f0f0f0f););
 }
 
-/* Word b is to hold the even octets of block b and word 4 + b the odd ones, octet 2 k + odd in bits 8 k on: then
+/* Octets 0, 2, 4, 6 of a word, moved together; and apart again. */
+CC_INLINE uint64_t gather_even(uint64_t x)
+{
+    x &= 0x00ff00ff00ff00ff;
+    x = (x | x >> 8) & 0x0000ffff0000ffff;
+    return (x | x >> 16) & 0x00000000ffffffff;
+}
+
+CC_INLINE uint64_t scatter_even(uint64_t x)
+{
+    x &= 0x00000000ffffffff;
+    x = (x | x << 16) & 0x0000ffff0000ffff;
+    return (x | x << 8) & 0x00ff00ff00ff00ff;
+}
+
+/* Of four blocks, word b holds the even octets of block b and word 4 + b the odd ones, octet 2 k + odd in bits 8 k on: then
  * `transpose` brings octet p of block b to bit 8 * (p / 2) + 4 * (p % 2) + b = 4 * p + b, as promised above. */
-static void slice(uint64_t q[PLANES], uint8_t blocks[AT_ONCE][CC_BLOCK])
+static void slice(plane q[PLANES], uint8_t blocks[AT_ONCE][CC_BLOCK])
 {
-    for (int i = 0; i < PLANES; i++) {
-        q[i] = 0;
-        for (int k = 0; k < 8; k++)
-            q[i] |= (uint64_t)blocks[i % AT_ONCE][2 * k + i / AT_ONCE] << 8 * k;
-    }
+    for (int b = 0; b < FOUR; b++)
+        for (int h = 0; h < 2; h++) {
+            const uint8_t *block = blocks[FOUR * h + b];
+            uint64_t first = cc_get64_little(block), second = cc_get64_little(block + 8);
+            q[b][h] = gather_even(first) | gather_even(second) << 32;
+            q[FOUR + b][h] = gather_even(first >> 8) | gather_even(second >> 8) << 32;
+        }
     transpose(q);
 }
 
-static void unslice(uint8_t blocks[AT_ONCE][CC_BLOCK], uint64_t q[PLANES])
+static void unslice(uint8_t blocks[AT_ONCE][CC_BLOCK], plane q[PLANES])
 {
     transpose(q);
-    for (int i = 0; i < PLANES; i++)
-        for (int k = 0; k < 8; k++)
-            blocks[i % AT_ONCE][2 * k + i / AT_ONCE] = (uint8_t)(q[i] >> 8 * k);
+    for (int b = 0; b < FOUR; b++)
+        for (int h = 0; h < 2; h++) {
+            uint8_t *block = blocks[FOUR * h + b];
+            uint64_t even = q[b][h], odd = q[FOUR + b][h];
+            cc_put64_little(block, scatter_even(even) | scatter_even(odd) << 8);
+            cc_put64_little(block + 8, scatter_even(even >> 32) | scatter_even(odd >> 32) << 8);
+        }
 }
 
-static inline void add_round_key(uint64_t q[PLANES], const uint64_t key[PLANES])
+CC_INLINE void add_round_key(plane q[PLANES], const plane key[PLANES])
 {
-    for (int j = 0; j < PLANES; j++)
-        q[j] ^= key[j];
+    EACH(j, PLANES, q[j] ^= key[j];);
 }
 
 /* FIPS-197, section 5.1. */
-static void encrypt(uint64_t q[PLANES], uint64_t keys[][PLANES], unsigned rounds)
+static void encrypt(plane state[PLANES], plane keys[][PLANES], unsigned rounds)
 {
+    plane q[EACH_MOST];
+    EACH(j, PLANES, q[j] = state[j];);
     add_round_key(q, keys[0]);
     for (unsigned r = 1; r < rounds; r++) {
         sub_bytes(q);
@@ -198,6 +228,7 @@ static void encrypt(uint64_t q[PLANES], uint64_t keys[][PLANES], unsigned rounds
     sub_bytes(q);
     shift_rows(q);
     add_round_key(q, keys[rounds]);
+    EACH(j, PLANES, state[j] = q[j];);
 }
 
 /* ---- the kernel ---- */
@@ -205,17 +236,17 @@ static void encrypt(uint64_t q[PLANES], uint64_t keys[][PLANES], unsigned rounds
 /* SubWord of FIPS-197, section 5.2. */
 static void sub_word(uint8_t word[4])
 {
-    uint64_t q[PLANES];
+    plane q[PLANES];
     for (int j = 0; j < PLANES; j++) {
-        q[j] = 0;
+        q[j] = each(0);
         for (int i = 0; i < 4; i++)
-            q[j] |= (uint64_t)(word[i] >> j & 1) << i;
+            q[j] |= each((uint64_t)(word[i] >> j & 1) << i);
     }
     sub_bytes(q);
     for (int i = 0; i < 4; i++) {
         word[i] = 0;
         for (int j = 0; j < PLANES; j++)
-            word[i] |= (uint8_t)((q[j] >> i & 1) << j);
+            word[i] |= (uint8_t)((q[j][0] >> i & 1) << j);
     }
     cc_wipe(q, sizeof q);
 }
@@ -247,7 +278,7 @@ static void expand(uint8_t round_keys[CC_ROUND_KEYS], const uint8_t *key, size_t
     cc_wipe(word, sizeof word);
 }
 
-static void slice_keys(uint64_t keys[][PLANES], const uint8_t *round_keys, unsigned rounds)
+static void slice_keys(plane keys[][PLANES], const uint8_t *round_keys, unsigned rounds)
 {
     uint8_t copies[AT_ONCE][CC_BLOCK];
     for (unsigned r = 0; r <= rounds; r++) {
@@ -260,7 +291,7 @@ static void slice_keys(uint64_t keys[][PLANES], const uint8_t *round_keys, unsig
 
 static void keystream(const uint8_t *round_keys, unsigned rounds, cc_counter counter, uint8_t *out, size_t blocks)
 {
-    uint64_t keys[CC_MAX_ROUNDS + 1][PLANES], q[PLANES];
+    plane keys[CC_MAX_ROUNDS + 1][PLANES], q[PLANES];
     uint8_t states[AT_ONCE][CC_BLOCK];
 
     slice_keys(keys, round_keys, rounds);
@@ -286,12 +317,12 @@ static void keystream(const uint8_t *round_keys, unsigned rounds, cc_counter cou
 /* There is no quicker loop than this kernel's own, so the limit is the time of `keystream` without its output. */
 static uint64_t aes_limit(const uint8_t *round_keys, unsigned rounds, size_t blocks)
 {
-    uint64_t keys[CC_MAX_ROUNDS + 1][PLANES], q[PLANES] = {0};
+    plane keys[CC_MAX_ROUNDS + 1][PLANES], q[PLANES] = {{0}};
     slice_keys(keys, round_keys, rounds);
     for (size_t done = 0; done < blocks; done += AT_ONCE)
         encrypt(q, keys, rounds);
     cc_wipe(keys, sizeof keys);
-    return q[0];
+    return q[0][0];
 }
 
 const cc_kernel cc_portable = {"portable", expand, keystream, NULL, aes_limit};

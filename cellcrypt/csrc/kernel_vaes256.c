@@ -64,18 +64,13 @@ LOCAL vec enc_last(vec s, vec k)
     return _mm256_aesenclast_epi128(s, k);
 }
 
-/* v in lanes number n and above (none if n > 1, all if n < 1). */
-LOCAL vec from_lane(int n, vec v)
-{
-    const vec number = _mm256_setr_epi64x(0, 0, 1, 1);
-    return _mm256_andnot_si256(_mm256_cmpgt_epi64(_mm256_set1_epi64x(n), number), v);
-}
-
-/* n is 1: a whole vector is stored by `store`. */
+/* The first block, or both where n is more than 1. */
 LOCAL void store_blocks(size_t n, uint8_t *p, vec v)
 {
-    (void)n;
-    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(v));
+    if (n > 1)
+        store(p, v);
+    else
+        _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(v));
 }
 
 LOCAL __m128i lower_half(vec v)
@@ -86,6 +81,18 @@ LOCAL __m128i lower_half(vec v)
 LOCAL __m128i upper_half(vec v)
 {
     return _mm256_extracti128_si256(v, 1);
+}
+
+/* The last two of four blocks if `both` (1), else (0) the middle two. */
+LOCAL vec last_two(vec a, vec b, unsigned both)
+{
+    return _mm256_blendv_epi8(_mm256_permute2x128_si256(a, b, 0x21), b, _mm256_set1_epi32(-(int)both));
+}
+
+/* Upper halves of registers that are left dirty slow down SSE code that follows, by half. Compilers clear them at -O2. */
+LOCAL void clear_uppers(void)
+{
+    _mm256_zeroupper();
 }
 
 #include "x86_cells.h"

@@ -65,13 +65,6 @@ LOCAL vec enc_last(vec s, vec k)
     return _mm512_aesenclast_epi128(s, k);
 }
 
-/* v in lanes number n and above (none if n > 3, all if n < 1). */
-LOCAL vec from_lane(int n, vec v)
-{
-    const vec number = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
-    return _mm512_maskz_mov_epi64(_mm512_cmpge_epi64_mask(number, _mm512_set1_epi64(n)), v);
-}
-
 /* The first n octets, 1 to 64. */
 LOCAL __mmask64 first_octets(size_t n)
 {
@@ -88,9 +81,10 @@ LOCAL void store_first(size_t n, uint8_t *p, vec v)
     _mm512_mask_storeu_epi8(p, first_octets(n), v);
 }
 
+/* The first n blocks, or all where n is more than 4. */
 LOCAL void store_blocks(size_t n, uint8_t *p, vec v)
 {
-    store_first(16 * n, p, v);
+    store_first(n < LANES ? 16 * n : 64, p, v);
 }
 
 /* The same within one block, n from 0 to 15. */
@@ -116,6 +110,12 @@ LOCAL __m128i rest16(size_t n, vec v, size_t at)
 {
     vec order = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(count_up + at)));
     return _mm512_castsi512_si128(_mm512_maskz_permutexvar_epi8((1u << n) - 1, order, v));
+}
+
+/* Upper halves of registers that are left dirty slow down SSE code that follows, by half. Compilers clear them at -O2. */
+LOCAL void clear_uppers(void)
+{
+    _mm256_zeroupper();
 }
 
 #include "x86_cells.h"

@@ -10,12 +10,12 @@
  *   broadcast64(hi, lo)  the block of two uint64_t, little-endian, in every lane
  *   lanes()              0, 1, 2, ... in the low halves of the lanes
  *   add64, xor, shuffle  by 64-bit elements; of everything; of octets within lanes
- *   from_lane            some lanes only
  *   enc, enc_last        one AES round
- * and with masks: load_first, store_first, load_first16, store_first16, rest16; without: lower_half, upper_half.
+ *   clear_uppers         to be called last
+ * and with masks: load_first, store_first, load_first16, store_first16, rest16; without: last_two, lower_half, upper_half.
  *
  * Rules
- *   - An array of vectors is only indexed by unrolled loops. Otherwise it would live in memory: 4 times slower, and key
+ *   - An array of vectors is only indexed by constants, with EACH. Otherwise it would live in memory: 4 times slower, and key
  *     stream would stay on the stack.
  *   - Where loads and stores overlap, the loads come first in the source: a processor holds back a load that overlaps an
  *     earlier store in part.
@@ -25,22 +25,26 @@
 #define WIDTH (16 * LANES) /* octets in a vector */
 #define STRETCH 256        /* counters that differ in the lowest octet alone */
 
-#define UNROLL _Pragma("GCC unroll 16")
-
 #define HELD 10            /* round keys that find a place in registers: AES-128's; more would go to the stack */
 
 /* Plans, which may be added up. */
 #define KEYS_HELD 1 /* round keys stay in registers from cell to cell (Ice Lake, November 2026: 12 % less per cell) */
 #define TABLED 2    /* with the two-round table */
 
+/* See `two_rounds`. A vector may begin at any state, so the first ones follow the last ones again. */
+typedef struct {
+    uint8_t states[16 * STRETCH + WIDTH];
+    uint8_t deltas[2 * WIDTH]; /* room for two deltas, each in every lane */
+} two_round_table;
+
 /* Where a kernel is in the key stream, kept in registers over all cells of a call. */
 typedef struct {
     const uint8_t *round_keys;
     unsigned rounds;
-    vec keys[HELD], last_key; /* if KEYS_HELD */
+    vec keys[EACH_MOST], last_key; /* if KEYS_HELD */
     vec counter;              /* unless TABLED: of the next LANES blocks, as little-endian numbers */
     uint64_t hi, lo;          /* if TABLED: the next block's counter, */
-    const uint8_t *table;     /* the table, */
+    two_round_table *table;   /* the table, */
     vec delta;                /* and what it lacks in the stretch of that counter */
     size_t ahead;             /* octets to prefetch ahead, or 0 */
 } walk;
@@ -65,20 +69,20 @@ typedef struct {
 
 LOCAL void hold_keys(walk *w)
 {
-    UNROLL for (int r = 0; r < HELD; r++) w->keys[r] = broadcast(w->round_keys + 16 * r);
+    EACH(r, HELD, w->keys[r] = broadcast(w->round_keys + 16 * r););
     w->last_key = broadcast(w->round_keys + 16 * w->rounds);
 }
 
-LOCAL void round_of(const walk *w, vec s[GROUP + 1], const int n, const int r, const int plan)
+LOCAL void round_of(const walk *w, vec s[EACH_MOST], const int n, const int r, const int plan)
 {
     vec k = plan & KEYS_HELD && r < HELD ? w->keys[r] : broadcast(w->round_keys + 16 * r);
-    UNROLL for (int i = 0; i < n; i++) s[i] = enc(s[i], k);
+    EACH(i, n, s[i] = enc(s[i], k););
 }
 
 /* From round `from` to the end. */
-LOCAL void finish_rounds(const walk *w, vec s[GROUP + 1], const int n, const int from, const int plan)
+LOCAL void finish_rounds(const walk *w, vec s[EACH_MOST], const int n, const int from, const int plan)
 {
-    UNROLL for (int r = from; r < 10; r++) round_of(w, s, n, r, plan);
+    EACH(r, 10, if (r >= from) round_of(w, s, n, r, plan););
     if (w->rounds > 10) {
         round_of(w, s, n, 10, plan);
         round_of(w, s, n, 11, plan);
@@ -88,7 +92,7 @@ LOCAL void finish_rounds(const walk *w, vec s[GROUP + 1], const int n, const int
         }
     }
     vec k = plan & KEYS_HELD ? w->last_key : broadcast(w->round_keys + 16 * w->rounds);
-    UNROLL for (int i = 0; i < n; i++) s[i] = enc_last(s[i], k);
+    EACH(i, n, s[i] = enc_last(s[i], k););
 }
 
 /* ---- the states with which the rounds begin; `blocks` of them are used up ---- */
@@ -99,13 +103,10 @@ LOCAL vec big_endian(vec v)
     return shuffle(v, broadcast64(0x0001020304050607, 0x08090a0b0c0d0e0f));
 }
 
-LOCAL void start_plain(walk *w, vec s[GROUP + 1], const int n, size_t blocks, const int plan)
+LOCAL void start_plain(walk *w, vec s[EACH_MOST], const int n, size_t blocks, const int plan)
 {
     vec k = plan & KEYS_HELD ? w->keys[0] : broadcast(w->round_keys), c = w->counter;
-    UNROLL for (int i = 0; i < n; i++) {
-        s[i] = xor(big_endian(c), k);
-        c = add64(c, broadcast64(0, LANES));
-    }
+    EACH(i, n, s[i] = xor(big_endian(c), k); c = add64(c, broadcast64(0, LANES)););
     w->counter = add64(w->counter, broadcast64(0, blocks));
 }
 
@@ -127,40 +128,42 @@ CC_INLINE int table_holds(uint64_t lo, uint64_t blocks)
     return !((lo ^ (lo + blocks)) >> 40);
 }
 
-/* 256 states from the stretch of w->lo, and the first vector once more, so that a vector may begin at any of them. */
-LOCAL void make_table(walk *w, uint8_t table[16 * STRETCH + WIDTH])
+/* The states of the stretch that w->lo is in. */
+LOCAL void make_table(walk *w, two_round_table *table)
 {
     vec c = add64(broadcast64(w->hi, w->lo / STRETCH * STRETCH), lanes());
     for (int x = 0; x < STRETCH; x += GROUP * LANES)
-        UNROLL for (int i = 0; i < GROUP; i++) {
-            store(table + 16 * (x + i * LANES), two_rounds(w, c));
-            c = add64(c, broadcast64(0, LANES));
-        }
-    store(table + 16 * STRETCH, load(table));
+        EACH(i, GROUP, store(table->states + 16 * (x + i * LANES), two_rounds(w, c)); c = add64(c, broadcast64(0, LANES)););
+    store(table->states + 16 * STRETCH, load(table->states));
     w->table = table;
     w->delta = broadcast64(0, 0);
 }
 
-LOCAL void start_tabled(walk *w, vec s[GROUP + 1], const int n, size_t blocks)
+/* What the states from number x on lack: from number STRETCH on, the second delta. */
+LOCAL vec deltas_from(const two_round_table *table, size_t x)
+{
+    size_t of_first = x < STRETCH ? STRETCH - x : 0;
+    return load(table->deltas + 16 * (of_first < LANES ? LANES - of_first : 0));
+}
+
+LOCAL void start_tabled(walk *w, vec s[EACH_MOST], const int n, size_t blocks)
 {
     size_t x = w->lo % STRETCH;
     if (x + (unsigned)(n * LANES) < STRETCH) {
-        UNROLL for (int i = 0; i < n; i++) s[i] = xor(load(w->table + 16 * (x + (unsigned)(i * LANES))), w->delta);
-    } else { /* into the next stretch, or to its edge */
+        EACH(i, n, s[i] = xor(load(w->table->states + 16 * (x + (unsigned)(i * LANES))), w->delta););
+    } else { /* into the next stretch, or to its edge: lanes beyond it take the next delta */
         vec beyond = broadcast64(w->hi, (w->lo / STRETCH + 1) * STRETCH);
-        vec delta = xor(two_rounds(w, beyond), broadcast(w->table));
-        vec change = xor(delta, w->delta);
-        UNROLL for (int i = 0; i < n; i++) {
-            size_t at = x + (unsigned)(i * LANES);
-            s[i] = xor(load(w->table + 16 * (at % STRETCH)), xor(w->delta, from_lane(STRETCH - (int)at, change)));
-        }
+        vec next = xor(two_rounds(w, beyond), broadcast(w->table->states));
+        store(w->table->deltas, w->delta);
+        store(w->table->deltas + WIDTH, next);
+        EACH(i, n, s[i] = xor(load(w->table->states + 16 * ((x + i * LANES) % STRETCH)), deltas_from(w->table, x + i * LANES)););
         if (x + blocks >= STRETCH)
-            w->delta = delta;
+            w->delta = next;
     }
     w->lo += blocks;
 }
 
-LOCAL void make_blocks(walk *w, vec s[GROUP + 1], const int n, size_t blocks, const int plan)
+LOCAL void make_blocks(walk *w, vec s[EACH_MOST], const int n, size_t blocks, const int plan)
 {
     if (plan & TABLED) {
         start_tabled(w, s, n, blocks);
@@ -211,23 +214,22 @@ LOCAL void store16(uint8_t *p, __m128i v)
     _mm_storeu_si128((__m128i *)p, v);
 }
 
-/* Octet n of v first, octet n + 1 next, ...: an index of 0x80 or more gives zero. */
-LOCAL __m128i octets_from(__m128i v, int n)
-{
-    const __m128i count = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm_shuffle_epi8(v, _mm_add_epi8(count, _mm_set1_epi8((char)n)));
-}
+/* Shuffle orders: an index of 0x80 or more gives zero. */
+static const uint8_t slide[48] = {
+    0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0,    1,    2,    3,    4,    5,    6,    7,
+    8,    9,    10,   11,   12,   13,   14,   15,   0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+};
 
 /* Octets from number n on, zeros behind them. */
 LOCAL __m128i drop_first(__m128i v, size_t n)
 {
-    return octets_from(v, 0x70 + (int)n);
+    return _mm_shuffle_epi8(v, load16(slide + 16 + n));
 }
 
 /* The first n octets, at the end; zeros before them. */
 LOCAL __m128i keep_first(__m128i v, size_t n)
 {
-    return octets_from(v, (int)n - 16);
+    return _mm_shuffle_epi8(v, load16(slide + n));
 }
 
 LOCAL __m128i xor_head(size_t octets, const uint8_t *in, spare_t spare, size_t used)
@@ -260,7 +262,7 @@ LOCAL void store_spare(uint8_t spare[16], spare_t v, size_t used)
 LOCAL void prefetch(const walk *w, const uint8_t *in, const int n)
 {
     if (w->ahead)
-        UNROLL for (int i = 0; i < n * WIDTH; i += 64) _mm_prefetch((const char *)in + w->ahead + i, _MM_HINT_T0);
+        EACH(i, n, if (i * WIDTH % 64 == 0) _mm_prefetch((const char *)in + w->ahead + i * WIDTH, _MM_HINT_T0););
 }
 
 /* The first vector of a payload, which is a whole one (CC_SHORTEST sees to that), and the head in front of it. Without
@@ -275,11 +277,11 @@ LOCAL void xor_first(const head_t *head, const uint8_t *in, uint8_t *out, vec s)
 
 LOCAL void whole_group(walk *w, const head_t *head, const uint8_t *in, uint8_t *out, const int plan)
 {
-    vec s[GROUP + 1];
+    vec s[EACH_MOST];
     prefetch(w, in, GROUP);
     make_blocks(w, s, GROUP, GROUP * LANES, plan);
     xor_first(head, in, out, s[0]);
-    UNROLL for (int i = 1; i < GROUP; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
+    EACH(i, GROUP, if (i >= 1) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH))););
 }
 
 #if MASKED
@@ -287,12 +289,12 @@ LOCAL void whole_group(walk *w, const head_t *head, const uint8_t *in, uint8_t *
 /* The last n vectors of a payload, `left` octets, so that the last vector may be only a part. */
 LOCAL spare_t last_group(walk *w, const head_t *head, const uint8_t *in, uint8_t *out, const int n, size_t left, const int plan)
 {
-    vec s[GROUP + 1];
+    vec s[EACH_MOST];
     prefetch(w, in, n);
     make_blocks(w, s, n, (left + 15) / 16, plan);
     if (n > 1)
         xor_first(head, in, out, s[0]);
-    UNROLL for (int i = 1; i < n - 1; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
+    EACH(i, n - 1, if (i >= 1) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH))););
     size_t at = (size_t)(n - 1) * WIDTH;
     vec last = xor(s[n - 1], load_first(left - at, in + at));
     store_first(left - at, out + at, last);
@@ -305,7 +307,7 @@ LOCAL spare_t last_group(walk *w, const head_t *head, const uint8_t *in, uint8_t
  * the last block but one has written. */
 LOCAL spare_t last_group(walk *w, const head_t *head, const uint8_t *in, uint8_t *out, const int n, size_t left, const int plan)
 {
-    vec s[GROUP + 1];
+    vec s[EACH_MOST];
     prefetch(w, in, n);
     make_blocks(w, s, n, (left + 15) / 16, plan);
 
@@ -317,16 +319,16 @@ LOCAL spare_t last_group(walk *w, const head_t *head, const uint8_t *in, uint8_t
 #else
     /* The last vector holds one block of this payload or two. Where it is one, its store is only a stand-in for the
      * tail's, which covers it. */
-    size_t two = left - at - WIDTH > 16, place = two ? at + WIDTH : end;
-    __m128i both = _mm_set1_epi32(-(int)two), lower = lower_half(s[n - 1]);
-    __m128i block = _mm_xor_si128(lower, load16(in + place));
-    before = _mm_blendv_epi8(upper_half(s[n - 2]), lower, both);
-    last = _mm_blendv_epi8(lower, upper_half(s[n - 1]), both);
+    size_t second = at + WIDTH, place = second < end ? second : end;
+    vec two = last_two(s[n - 2], s[n - 1], (unsigned)((left - second - 1) / 16));
+    __m128i block = _mm_xor_si128(lower_half(s[n - 1]), load16(in + place));
+    before = lower_half(two);
+    last = upper_half(two);
 #endif
     vec late = xor(s[n - 2], load(in + at));
     if (n > 2)
         xor_first(head, in, out, s[0]);
-    UNROLL for (int i = 1; i < n - 2; i++) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH)));
+    EACH(i, n - 2, if (i >= 1) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH))););
     if (n == 2 && out == head->out + head->octets)
         store_head(head->octets, head->out, head->text);
     store(out + at, late);
@@ -379,6 +381,7 @@ LOCAL void xor_payloads(walk *w, cc_stream *s, const uint8_t *in, uint8_t *out, 
         out += stride;
     } while (--count);
     store_spare(s->spare, spare, used);
+    clear_uppers();
 }
 
 /* ---- the kernel's functions: one payload, some, many ---- */
@@ -417,14 +420,14 @@ TARGET __attribute__((noinline)) static void xor_some(cc_stream *s, const uint8_
 TARGET __attribute__((noinline)) static void xor_many(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len,
                                                       size_t count)
 {
-    _Alignas(64) uint8_t table[16 * STRETCH + WIDTH];
+    _Alignas(64) two_round_table table;
     walk w = begin(s);
     w.hi = s->next.hi;
     w.lo = s->next.lo;
     w.ahead = stride * count >= PREFETCH_PAYS ? PREFETCH_AHEAD : 0;
-    make_table(&w, table);
+    make_table(&w, &table);
     xor_payloads(&w, s, in, out, stride, len, count, MANY_PLAN | TABLED);
-    cc_wipe(table, sizeof table);
+    cc_wipe(&table, sizeof table);
 }
 
 static void xor_cells(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count)
@@ -441,20 +444,16 @@ static void xor_cells(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stri
 TARGET static void keystream(const uint8_t *round_keys, unsigned rounds, cc_counter counter, uint8_t *out, size_t blocks)
 {
     walk w = {.round_keys = round_keys, .rounds = rounds, .counter = first_counters(&counter)};
-    vec s[GROUP + 1];
+    vec s[EACH_MOST];
     for (; blocks >= GROUP * LANES; blocks -= GROUP * LANES, out += GROUP * WIDTH) {
         make_blocks(&w, s, GROUP, GROUP * LANES, 0);
-        UNROLL for (int i = 0; i < GROUP; i++) store(out + i * WIDTH, s[i]);
+        EACH(i, GROUP, store(out + i * WIDTH, s[i]););
     }
     if (blocks) {
         make_blocks(&w, s, GROUP, GROUP * LANES, 0);
-        UNROLL for (int i = 0; i < GROUP; i++) {
-            if (blocks >= (unsigned)((i + 1) * LANES))
-                store(out + i * WIDTH, s[i]);
-            else if (blocks > (unsigned)(i * LANES))
-                store_blocks(blocks - (unsigned)(i * LANES), out + i * WIDTH, s[i]);
-        }
+        EACH(i, GROUP, if (blocks > i * LANES) store_blocks(blocks - i * LANES, out + i * WIDTH, s[i]););
     }
+    clear_uppers();
 }
 
 /* With 16 registers, 14 chains: more would be kept in memory, and the limit would read 30 % high. */
@@ -462,18 +461,19 @@ TARGET static void keystream(const uint8_t *round_keys, unsigned rounds, cc_coun
 
 TARGET static uint64_t aes_limit(const uint8_t *round_keys, unsigned rounds, size_t blocks)
 {
-    vec s[CHAINS], k;
-    UNROLL for (int i = 0; i < CHAINS; i++) s[i] = broadcast64(0, (unsigned)i);
+    vec s[EACH_MOST], k;
+    EACH(i, CHAINS, s[i] = broadcast64(0, i););
     for (size_t done = 0; done < blocks; done += CHAINS * LANES) {
         for (unsigned r = 1; r < rounds; r++) {
             k = broadcast(round_keys + 16 * r);
-            UNROLL for (int i = 0; i < CHAINS; i++) s[i] = enc(s[i], k);
+            EACH(i, CHAINS, s[i] = enc(s[i], k););
         }
         k = broadcast(round_keys + 16 * rounds);
-        UNROLL for (int i = 0; i < CHAINS; i++) s[i] = enc_last(s[i], k);
+        EACH(i, CHAINS, s[i] = enc_last(s[i], k););
     }
-    UNROLL for (int i = 1; i < CHAINS; i++) s[0] = xor(s[0], s[i]);
+    EACH(i, CHAINS, if (i >= 1) s[0] = xor(s[0], s[i]););
     uint8_t sum[WIDTH];
     store(sum, s[0]);
+    clear_uppers();
     return cc_get64(sum);
 }
