@@ -1,4 +1,4 @@
-"""python -m cellcrypt: info.
+"""python -m cellcrypt: info, validate.
 
 Rules of this file: the command line only; what a command does lives in a module of its name.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from . import info
+from . import info, validate
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m cellcrypt", description="Tell about and check an installation of cellcrypt."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (info,):
+    for module in (info, validate):
         module.add_parser(commands)
     options = parser.parse_args(arguments)
     return int(options.run(options))

@@ -105,6 +105,9 @@ const char *cc_cpu_feature(unsigned index, int *present); /* NULL past the last 
  * counter-mode caching. Returns something that depends on every block. */
 uint64_t cc_aes_limit(const cc_kernel *k, const uint8_t *round_keys, unsigned rounds, size_t blocks);
 
+/* `count` additions, rounded down to 16, each of which waits for the one before it: a cycle each, hence a clock. */
+uint64_t cc_dependent_adds(uint64_t count);
+
 /* ---- xor.c ---- out = in ^ keystream, `len` octets; out == in or apart. */
 void cc_xor_bytes(uint8_t *out, const uint8_t *in, const uint8_t *keystream, size_t len); /* one octet at a time, never vectorised */
 void cc_xor_words(uint8_t *out, const uint8_t *in, const uint8_t *keystream, size_t len); /* one uint32 at a time, then octets */

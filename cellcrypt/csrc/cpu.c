@@ -127,3 +127,18 @@ uint64_t cc_aes_limit(const cc_kernel *k, const uint8_t *round_keys, unsigned ro
 {
     return k->aes_limit(round_keys, rounds, blocks);
 }
+
+/* Register to register: some processors (Golden Cove among them) fold additions of a constant at renaming, in no time. */
+uint64_t cc_dependent_adds(uint64_t count)
+{
+    uint64_t sum = 0, one = 1;
+    __asm__("" : "+r"(one));
+    for (; count >= 16; count -= 16) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            sum += one;
+            __asm__("" : "+r"(sum));
+        }
+    }
+    return sum;
+}

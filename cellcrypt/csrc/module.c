@@ -193,6 +193,15 @@ static PyObject *core_aes_limit(PyObject *module, PyObject *args)
     return NULL;
 }
 
+/* dependent_adds(count): take that many cycles, for clock.py. */
+static PyObject *core_dependent_adds(PyObject *module, PyObject *count)
+{
+    unsigned long long number = PyLong_AsUnsignedLongLong(count);
+    if (number == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    return PyLong_FromUnsignedLongLong(cc_dependent_adds(number));
+}
+
 /* memory_floor(buffer): XOR a constant into every octet, as the least that a pass over memory can cost. */
 static PyObject *core_memory_floor(PyObject *module, PyObject *object)
 {
@@ -224,6 +233,7 @@ static PyMethodDef core_methods[] = {
     {"known_kernels", core_known_kernels, METH_NOARGS, NULL},
     {"cpu_features", core_cpu_features, METH_NOARGS, NULL},
     {"aes_limit", core_aes_limit, METH_VARARGS, NULL},
+    {"dependent_adds", core_dependent_adds, METH_O, NULL},
     {"memory_floor", core_memory_floor, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
