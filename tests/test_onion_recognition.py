@@ -6,6 +6,7 @@ module that it guards, and must fail there: a check that can't fail is none.
 
 from __future__ import annotations
 
+import hashlib
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -120,6 +121,23 @@ def check_false_recognized_leaves_all_as_it_was(kit: Kit) -> None:
         assert client.backward(own) == tag
 
 
+def check_false_recognized_is_two_bytes(kit: Kit) -> None:
+    """A cell whose digest is right is foreign all the same where either byte of recognized isn't zero."""
+    for byte in (1, 2):
+        client, relay = kit.one_hop()
+        payload = plain(0)
+        payload[byte] = 7
+        seed, _ = hop_keys(0, kit.layout).forward
+        hashes = {"tor1": hashlib.sha1, "hs-v3": hashlib.sha3_256}
+        payload[5:9] = hashes[kit.layout](seed + payload).digest()[:4]  # over recognized as it stands
+        cleared = payload[:1] + bytes(2) + payload[3:5] + bytes(4) + payload[9:]
+        other = payload.copy()
+        other[5:9] = hashes[kit.layout](seed + cleared).digest()[:4]  # over a payload with recognized zero
+        for forged in (payload, other):
+            client.forward(forged)
+            assert relay.forward(forged) is None
+
+
 def check_layers_come_off_up_to_the_hop_only(kit: Kit) -> None:
     """A backward cell from hop n never had the layers of the hops behind it."""
     client, relays = kit.three_hops()
@@ -189,6 +207,7 @@ CHECKS = [
     check_fields_stand_where_they_must,
     check_foreign_cells_leave_the_digest,
     check_false_recognized_leaves_all_as_it_was,
+    check_false_recognized_is_two_bytes,
     check_layers_come_off_up_to_the_hop_only,
     check_digest_covers_its_own_cell,
     check_alternating_hops,
@@ -215,18 +234,28 @@ class Broken(NamedTuple):
     seen_by: list[Callable[[Kit], None]]
 
 
+FIELDS = "from .fields import cleared, digest_of, foreign, mend"
+SUM = "running.update(cleared(payload))"
+
 BROKEN = {
     "recognized read one byte late": Broken(
-        tor1, 'Struct("!xH")', 'Struct("!xxH")', [check_fields_stand_where_they_must]
+        tor1, FIELDS, f"{FIELDS}\nforeign = lambda cell: any(cell[2:4])", [check_fields_stand_where_they_must]
     ),
-    "recognized read as one byte": Broken(tor1, 'Struct("!xH")', 'Struct("!B")', [check_fields_stand_where_they_must]),
-    "recognized not looked at, any digest taken": Broken(
+    "recognized read as one byte": Broken(
+        tor1, FIELDS, f"{FIELDS}\nforeign = lambda cell: any(cell[1:2])", [check_false_recognized_is_two_bytes]
+    ),
+    "recognized not looked at": Broken(
+        tor1, "if foreign(payload):", "if False:", [check_false_recognized_is_two_bytes]
+    ),
+    "any digest taken": Broken(
         tor1,
-        "if not compare_digest(tag[:_DIGEST_LEN], _digest_bytes(payload)[0]):",
+        "if not compare_digest(tag[:_DIGEST_LEN], digest_of(payload)[0]):",
         "if False:",
         [check_false_recognized_leaves_all_as_it_was, check_digest_covers_its_own_cell],
     ),
-    "digest read one byte late": Broken(tor1, "_DIGEST: Final = 5", "_DIGEST: Final = 6", [check_alternating_hops]),
+    "digest read one byte late": Broken(
+        tor1, FIELDS, f"{FIELDS}\ndigest_of = lambda cell: (bytes(cell[6:10]),)", [check_alternating_hops]
+    ),
     "digest moved by foreign cells": Broken(
         tor1,
         "            return None\n        running",
@@ -240,20 +269,15 @@ BROKEN = {
         [check_false_recognized_leaves_all_as_it_was],
     ),
     "payload changed by a false recognized": Broken(
-        tor1,
-        "running.update(_cleared(_copy(payload)))",
-        "_put_digest(payload, _DIGEST, 0)\n        running.update(payload)",
-        [check_false_recognized_leaves_all_as_it_was],
+        tor1, SUM, f"{SUM}\n        payload[5:9] = bytes(4)", [check_false_recognized_leaves_all_as_it_was]
     ),
     "digest compared before it was updated": Broken(
         tor1,
-        "        running.update(_cleared(_copy(payload)))\n        tag = running.digest()[:TAG_LEN]\n",
-        "        tag = running.digest()[:TAG_LEN]\n        running.update(_cleared(_copy(payload)))\n",
+        f"        {SUM}\n        tag = running.digest()[:TAG_LEN]\n",
+        f"        tag = running.digest()[:TAG_LEN]\n        {SUM}\n",
         [check_digest_covers_its_own_cell, check_alternating_hops],
     ),
-    "digest summed over itself": Broken(
-        tor1, "running.update(_cleared(_copy(payload)))", "running.update(_copy(payload))", [check_alternating_hops]
-    ),
+    "digest summed over itself": Broken(tor1, SUM, "running.update(payload)", [check_alternating_hops]),
     "digest not kept": Broken(tor1, "        self._digest = running\n", "", [check_alternating_hops]),
     "every layer peeled": Broken(
         circuit,
@@ -275,14 +299,14 @@ BROKEN = {
     ),
     "payload packed again before the sum": Broken(
         tor1,
-        "running.update(_cleared(_copy(payload)))",
-        "from .cell import RelayCell\n        running.update(_cleared(RelayCell.parse(payload).pack()))",
+        SUM,
+        "from .cell import RelayCell\n        running.update(cleared(RelayCell.parse(payload).pack()))",
         [check_padding_is_part_of_the_cell],
     ),
     "payload packed again with zero padding": Broken(
         tor1,
-        "running.update(_cleared(_copy(payload)))",
-        "running.update(_cleared(payload[: 11 + int.from_bytes(payload[9:11], 'big')]).ljust(509, bytes(1)))",
+        SUM,
+        "running.update(cleared(payload[: 11 + int.from_bytes(payload[9:11], 'big')]).ljust(509, bytes(1)))",
         [check_padding_is_part_of_the_cell],
     ),
 }

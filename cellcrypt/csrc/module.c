@@ -264,7 +264,7 @@ static int core_exec(PyObject *module)
         return -1;
     if (PyModule_AddObjectRef(module, "CellCipher", (PyObject *)state->cipher_type))
         return -1;
-    return cc_add_cgo(module);
+    return cc_add_tor1(module) || cc_add_cgo(module) ? -1 : 0;
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)

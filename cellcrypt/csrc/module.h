@@ -1,5 +1,6 @@
 /* What the files that see Python.h owe each other: module.c (the gate, the loops, the module), module_cipher.c (the type
- * CellCipher over the native kernels), module_lent.c (a library's cell without a Python frame), module_cgo.c (the type Cgo).
+ * CellCipher over the native kernels), module_lent.c (a library's cell without a Python frame), module_cgo.c (the type Cgo),
+ * module_tor1.c (the fields of a tor1 payload).
  *
  * Rules
  *   - The quick case stands first in each call and is one test: exact bytes or bytearray, right length, state == 0.
@@ -107,6 +108,11 @@ PyObject *cc_lent_crypt_into(PyObject *cipher, PyObject *payload, PyObject *out)
 PyObject *cc_lend(PyObject *cipher, PyObject *args);
 PyObject *cc_reclaim(PyObject *cipher, PyObject *nothing);
 void cc_drop_loan(Cipher *cipher);
+
+/* ---- module_tor1.c ---- */
+
+/* Add what onion/fields.py asks for; 0 or -1. */
+int cc_add_tor1(PyObject *module);
 
 /* ---- module_cgo.c ---- */
 

@@ -18,32 +18,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from hmac import compare_digest
-from struct import Struct
 from typing import Final, Protocol, Self
 
 from ..buffers import Buffer, writable
 from ..cipher import CellCipher
+from .fields import cleared, digest_of, foreign, mend
 from .keys import HopKeys
 from .layers import PAYLOAD_LEN, RELAY, SCHEMES, ClientLayer, RelayLayer, Scheme
 
 #: Bytes of a digest that a SENDME carries, whatever the hash (tor-spec, "SENDME cell format").
 TAG_LEN: Final = 20
-#: Where the fields stand in a payload, and the digest's length in bytes (tor-spec, "Relay cells").
-_RECOGNIZED: Final = 1
-_DIGEST: Final = 5
 _DIGEST_LEN: Final = 4
 
 #: The hash of each scheme; AES's key length is that of the keys.
 _HASHES: Final = {"tor1": "sha1", "hs-v3": "sha3_256"}
 
-# Each reads or writes any contiguous buffer as bytes, whatever its items, in one call: half of what a slice takes.
-_recognized = Struct("!xH").unpack_from
-_digest = Struct("!5xI").unpack_from
-_digest_bytes = Struct("!5x4s").unpack_from
-_fields = Struct("!xHxxI").unpack_from
-_number = Struct("!I").unpack_from
-_put_recognized = Struct("!H").pack_into
-_put_digest = Struct("!I").pack_into
 _join = b"".join
 
 
@@ -53,14 +42,6 @@ def _copy(payload: Buffer) -> bytes:
         return _join((payload,))
     except TypeError:
         return bytes(writable(payload, "payload"))
-
-
-def _cleared(plain: Buffer) -> bytearray:
-    """Return a payload with recognized and digest zero: what digests are made of."""
-    cleared = bytearray(plain)
-    _put_recognized(cleared, _RECOGNIZED, 0)
-    _put_digest(cleared, _DIGEST, 0)
-    return cleared
 
 
 class _Digest(Protocol):
@@ -93,27 +74,23 @@ class _Direction:
         is a bit flipped in what will be decrypted. So what can raise comes before anything has changed, and no copy of
         the digest has to be kept for that case, which would be a sixth of the work.
         """
-        plain: Buffer = _copy(payload)
+        plain = _copy(payload)
         self._crypt(payload)
-        recognized, digest = _fields(plain)
-        if recognized or digest:
-            plain = _cleared(plain)
-            _put_recognized(payload, _RECOGNIZED, _recognized(payload)[0] ^ recognized)
         running = self._digest
-        running.update(plain)
+        running.update(cleared(plain))
         tag = running.digest()[:TAG_LEN]
-        _put_digest(payload, _DIGEST, _digest(payload)[0] ^ digest ^ _number(tag)[0])
+        mend(payload, plain, tag)
         return tag
 
     def open(self, payload: Buffer, command: int = RELAY) -> bytes | None:
         """Take the layer off; return the tag of a cell that is this hop's own, None for any other."""
         self._crypt(payload)
-        if _recognized(payload)[0]:
+        if foreign(payload):
             return None
         running = self._digest.copy()
-        running.update(_cleared(_copy(payload)))
+        running.update(cleared(payload))
         tag = running.digest()[:TAG_LEN]
-        if not compare_digest(tag[:_DIGEST_LEN], _digest_bytes(payload)[0]):
+        if not compare_digest(tag[:_DIGEST_LEN], digest_of(payload)[0]):
             return None
         self._digest = running
         return tag
