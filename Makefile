@@ -4,7 +4,7 @@
 # make bench-onion   what a cell costs at each place of a circuit
 # make study      the design study and its report, at most forty minutes
 # make core       build the C core again after a change
-# make proofs     the long proofs of the C core, one target each: exact billion ctgrind
+# make proofs     the long proofs of the C core: tests/proofs/proofs.mk has a target for each
 # make sanitize   the test suite against a core built with ASan and UBSan
 #
 # Each target sets up what it needs in .venv, from a fresh clone.
@@ -14,7 +14,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: test bench bench-full bench-native bench-onion study core proofs exact billion ctgrind sanitize lint clean
+.PHONY: test bench bench-full bench-native bench-onion study core sanitize lint clean
 
 $(VENV)/installed: pyproject.toml $(wildcard cellcrypt/csrc/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -54,20 +54,6 @@ bench-onion: $(VENV)/installed
 	mkdir -p $(OUT)
 	$(BIN)/python -m perf.bench_onion -o $(OUT)/onion-$(NOW).json
 
-# What a proof needs must be there: then it fails rather than skip.
-PROVE = CELLCRYPT_FULL=1 CELLCRYPT_REQUIRE="core,cc,$(1)" $(BIN)/python -m pytest -p no:cacheprovider $(2)
-
-proofs: exact billion ctgrind
-
-exact: $(VENV)/installed
-	$(call PROVE,cryptography,tests/proofs/test_exact.py)
-
-billion: $(VENV)/installed
-	$(BIN)/python -m tests.proofs.billion
-
-ctgrind: $(VENV)/installed
-	$(call PROVE,valgrind,tests/proofs/test_ctgrind.py)
-
 study: $(VENV)/installed
 	$(BIN)/python -m perf.study -o $(OUT)/study-$(NOW)
 
@@ -76,3 +62,5 @@ sanitize: $(VENV)/installed
 
 clean:
 	rm -rf build dist $(OUT) cellcrypt/_core*.so *.egg-info
+
+include tests/proofs/proofs.mk
