@@ -24,7 +24,7 @@ exec > {folder}/inside.txt 2>&1
 modprobe algif_skcipher
 modprobe aesni_intel || true  # udev would load it
 cd {root}
-export CELLCRYPT_REQUIRE=afalg PYTHONDONTWRITEBYTECODE=1 HOME={folder}
+export CELLCRYPT_REQUIRE=afalg PYTHONDONTWRITEBYTECODE=1 HOME={folder} HYPOTHESIS_STORAGE_DIRECTORY={folder}/hypothesis
 {python} -m cellcrypt info > {folder}/info.txt
 {python} -m pytest -p no:cacheprovider -q --junitxml={folder}/junit.xml --basetemp={folder}/tmp {group}
 echo "exit status $?"
