@@ -79,14 +79,17 @@ def subjects() -> tuple[list[Subject], dict[str, str]]:
     """Return whatever can encrypt cells here, and the reasons of those backends that can't.
 
     Raises:
-        Mismatch: a backend computes wrong key stream for the known answer already.
+        Mismatch: a backend or kernel computes wrong key stream for the known answer already. It is never offered then,
+            but its processor or library can't be trusted.
     """
+    for kernel, fault in backends.kernel_faults().items():
+        raise Mismatch(f"backend native, kernel {kernel}: {fault}", backend="native", kernel=kernel, path=None)
     found: list[Subject] = []
     unavailable: dict[str, str] = {}
     for name, state in backends.backends().items():
         if state.usable:
             found += [Subject(name, kernel, path) for kernel in state.kernels or (None,) for path in PATHS]
-        elif (state.reason or "").startswith(backends.WRONG):
+        elif backends.WRONG in (state.reason or ""):
             raise Mismatch(f"backend {name}: {state.reason}", backend=name, kernel=None, path=None)
         else:
             unavailable[name] = state.reason or "no reason"

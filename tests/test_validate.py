@@ -102,6 +102,15 @@ def test_a_backend_that_fails_its_proof(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["mismatch"]["message"].startswith("backend broken: it computes wrong key stream")
 
 
+@needs_core
+def test_a_kernel_that_fails_its_proof(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(cellcrypt.backend._kernel_faults, "portable", f"{cellcrypt.backend.WRONG} on purpose")
+    assert main(["validate", *QUICK, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["mismatch"]
+    assert found["message"] == "backend native, kernel portable: it computes wrong key stream on purpose"
+    assert (found["backend"], found["kernel"]) == ("native", "portable")
+
+
 def test_everything_is_covered(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", *QUICK, "--blocks=3", "--json", "--clock=2.5"]) == 0
     found = json.loads(capsys.readouterr().out)

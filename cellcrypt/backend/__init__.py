@@ -222,6 +222,13 @@ def _fault(kernel: str) -> str | None:
     return _kernel_faults[kernel]
 
 
+def kernel_faults() -> dict[str, str]:
+    """Return the kernels that this processor says it runs and that are wrong all the same, with what is wrong."""
+    from . import native
+
+    return {kernel: fault for kernel in native.kernels() if (fault := _fault(kernel)) is not None}
+
+
 def _kernels() -> tuple[str, ...]:
     """Return the kernels that this processor runs and that prove themselves, best first.
 
