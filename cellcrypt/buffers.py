@@ -62,8 +62,8 @@ def check_length(length: int, name: str, expected: int) -> None:
         raise PayloadLengthError(f"{name} must be {expected} bytes, got {length}")
 
 
-def secret(value: Buffer, name: str, lengths: tuple[int, ...]) -> bytes:
-    """Return a copy of a key or IV.
+def secret(value: Buffer, name: str, lengths: tuple[int, ...]) -> memoryview:
+    """Return a flat view of a key or IV: no copy, since Python could not wipe one.
 
     Raises:
         TypeError: not bytes-like. ValueError: a length not among `lengths`; the message shows lengths only.
@@ -74,7 +74,7 @@ def secret(value: Buffer, name: str, lengths: tuple[int, ...]) -> bytes:
             [", ".join(map(str, lengths[:-1])), str(lengths[-1])] if lengths[1:] else [str(lengths[0])]
         )
         raise ValueError(f"{name} must be {allowed} bytes, got {len(view)}")
-    return bytes(view)
+    return view
 
 
 def whole(value: int, name: str, unit: str) -> int:

@@ -255,7 +255,8 @@ def make(
         raise ValueError(f"kernel must be None with backend {name!r}, got {kernel!r}: only native has kernels")
     from .library import LibraryCipher
 
-    return LibraryCipher(name, *checked, ahead)
+    key_view, iv_view, *others = checked
+    return LibraryCipher(name, bytes(key_view), bytes(iv_view), *others, ahead)
 
 
 if not TYPE_CHECKING and core is not None:

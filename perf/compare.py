@@ -21,8 +21,6 @@ MEANING = (
     "at_once",
     "lookahead",
     "circuits",
-    "hops",
-    "threads",
     "cell_format",
     "interpreted",
 )

@@ -155,6 +155,8 @@ void cc_cgo_pass(cc_cgo *c, uint8_t *payload, uint8_t command)
 
 void cc_cgo_wipe(cc_cgo *c)
 {
-    cc_stream_wipe(&c->s);
+    const cc_kernel *kernel = c->kernel;
     cc_wipe(c, sizeof *c);
+    if (kernel) /* else it was wiped before */
+        cc_forget(kernel);
 }

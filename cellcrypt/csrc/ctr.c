@@ -17,6 +17,13 @@ void cc_wipe(void *p, size_t len)
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
+__attribute__((noinline)) void cc_forget(const cc_kernel *kernel)
+{
+    uint8_t below[CC_FORGOTTEN];
+    cc_wipe(below, sizeof below);
+    kernel->forget();
+}
+
 static cc_counter add(cc_counter a, uint64_t n)
 {
     a.lo += n;

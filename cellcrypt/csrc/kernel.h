@@ -45,6 +45,19 @@ void cc_x86_expand(uint8_t round_keys[CC_ROUND_KEYS], const uint8_t *key, size_t
 
 extern const cc_kernel cc_portable;
 
+/* The registers that every x86-64 processor has; a compiler uses them in plain C too. */
+CC_INLINE void cc_clear_sse(void)
+{
+#ifdef CC_X86
+#define CC_CLEAR(n) __asm__ volatile("pxor %%xmm" #n ", %%xmm" #n : : : "xmm" #n)
+    CC_CLEAR(0); CC_CLEAR(1); CC_CLEAR(2); CC_CLEAR(3);
+    CC_CLEAR(4); CC_CLEAR(5); CC_CLEAR(6); CC_CLEAR(7);
+    CC_CLEAR(8); CC_CLEAR(9); CC_CLEAR(10); CC_CLEAR(11);
+    CC_CLEAR(12); CC_CLEAR(13); CC_CLEAR(14); CC_CLEAR(15);
+#undef CC_CLEAR
+#endif
+}
+
 /* A uint64_t in little-endian and in big-endian order (SP 800-38A, appendix B.1, takes a counter block for a number in the
  * latter), wherever it lies. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

@@ -151,5 +151,10 @@ void cc_x86_expand(uint8_t round_keys[CC_ROUND_KEYS], const uint8_t *key, size_t
         expand256(round_keys, key);
 }
 
-const cc_kernel cc_aesni = {"aesni", cc_x86_expand, keystream, xor_cells, aes_limit};
+static void forget(void)
+{
+    cc_clear_sse();
+}
+
+const cc_kernel cc_aesni = {"aesni", cc_x86_expand, keystream, xor_cells, forget, aes_limit};
 #endif

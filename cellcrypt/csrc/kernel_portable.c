@@ -325,4 +325,9 @@ static uint64_t aes_limit(const uint8_t *round_keys, unsigned rounds, size_t blo
     return q[0][0];
 }
 
-const cc_kernel cc_portable = {"portable", expand, keystream, NULL, aes_limit};
+static void forget(void)
+{
+    cc_clear_sse();
+}
+
+const cc_kernel cc_portable = {"portable", expand, keystream, NULL, forget, aes_limit};

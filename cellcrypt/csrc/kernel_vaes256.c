@@ -97,5 +97,10 @@ LOCAL void clear_uppers(void)
 
 #include "x86_cells.h"
 
-const cc_kernel cc_vaes256 = {"vaes256", cc_x86_expand, keystream, xor_cells, aes_limit};
+TARGET static void forget(void)
+{
+    _mm256_zeroall();
+}
+
+const cc_kernel cc_vaes256 = {"vaes256", cc_x86_expand, keystream, xor_cells, forget, aes_limit};
 #endif

@@ -120,5 +120,15 @@ LOCAL void clear_uppers(void)
 
 #include "x86_cells.h"
 
-const cc_kernel cc_vaes512 = {"vaes512", cc_x86_expand, keystream, xor_cells, aes_limit};
+/* vzeroall leaves registers 16 to 31 alone. */
+TARGET static void forget(void)
+{
+#define CLEAR(n) __asm__ volatile("vpxord %%zmm" #n ", %%zmm" #n ", %%zmm" #n : : : "xmm" #n)
+    CLEAR(16); CLEAR(17); CLEAR(18); CLEAR(19); CLEAR(20); CLEAR(21); CLEAR(22); CLEAR(23);
+    CLEAR(24); CLEAR(25); CLEAR(26); CLEAR(27); CLEAR(28); CLEAR(29); CLEAR(30); CLEAR(31);
+#undef CLEAR
+    _mm256_zeroall();
+}
+
+const cc_kernel cc_vaes512 = {"vaes512", cc_x86_expand, keystream, xor_cells, forget, aes_limit};
 #endif

@@ -489,6 +489,7 @@ static PyObject *cipher_close(PyObject *op, PyObject *nothing)
     /* The position and the kernel's name stay readable: neither is secret. */
     cc_wipe(stream_of(self)->round_keys, CC_ROUND_KEYS);
     cc_wipe(stream_of(self)->spare, CC_BLOCK);
+    cc_forget(stream_of(self)->kernel);
     Py_RETURN_NONE;
 }
 
@@ -510,8 +511,14 @@ static PyObject *cipher_reduce(PyObject *op, PyObject *protocol)
 static void cipher_dealloc(PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
-    cc_drop_loan((Cipher *)op);
-    cc_wipe(((Cipher *)op)->storage, sizeof ((Cipher *)op)->storage);
+    Cipher *self = (Cipher *)op;
+    const cc_stream *s = stream_of(self);
+    const cc_kernel *kernel = s->kernel;
+    int worked = !(self->state & CLOSED) && (s->next.lo != s->iv.lo || s->next.hi != s->iv.hi || s->used != CC_BLOCK);
+    cc_drop_loan(self);
+    cc_wipe(self->storage, sizeof self->storage);
+    if (kernel && worked) /* the key schedule alone leaves nothing */
+        cc_forget(kernel);
     type->tp_free(op);
     Py_DECREF(type);
 }
@@ -695,10 +702,10 @@ static PyObject *cipher_init_subclass(PyObject *type, PyObject *nothing)
 PyObject *cc_native_cipher(PyObject *module, PyObject *args)
 {
     State *state = PyModule_GetState(module);
-    const char *key, *iv, *path_name, *kernel_name;
-    Py_ssize_t key_len, iv_len;
+    const char *path_name, *kernel_name;
+    Py_buffer key, iv; /* any buffer, so that nobody makes bytes of a key, which can't be wiped */
     unsigned payload_len;
-    if (!PyArg_ParseTuple(args, "y#y#Iss", &key, &key_len, &iv, &iv_len, &payload_len, &path_name, &kernel_name))
+    if (!PyArg_ParseTuple(args, "y*y*Iss", &key, &iv, &payload_len, &path_name, &kernel_name))
         return NULL;
     int path = 0;
     while (path < 3 && strcmp(path_name, cc_path_names[path]))
@@ -706,13 +713,14 @@ PyObject *cc_native_cipher(PyObject *module, PyObject *args)
     const cc_kernel *const *kernel = cc_kernels;
     while (*kernel && strcmp(kernel_name, (*kernel)->name))
         kernel++;
-    if (path == 3 || !*kernel || !cc_kernel_usable(*kernel) || iv_len != CC_BLOCK || payload_len < 1 || payload_len > 65535
-        || (key_len != 16 && key_len != 24 && key_len != 32)) {
+    PyObject *self = NULL;
+    if (path == 3 || !*kernel || !cc_kernel_usable(*kernel) || iv.len != CC_BLOCK || payload_len < 1 || payload_len > 65535
+        || (key.len != 16 && key.len != 24 && key.len != 32))
         PyErr_SetString(PyExc_ValueError, "native_cipher() takes arguments that cipher.py has checked");
-        return NULL;
-    }
-    PyObject *self = make_native(state->cipher_type, (const uint8_t *)key, (size_t)key_len, (const uint8_t *)iv, payload_len,
-                                 path_states[path], *kernel);
+    else
+        self = make_native(state->cipher_type, key.buf, (size_t)key.len, iv.buf, payload_len, path_states[path], *kernel);
+    PyBuffer_Release(&iv);
+    PyBuffer_Release(&key);
     if (self)
         note_near_end((Cipher *)self);
     return self;

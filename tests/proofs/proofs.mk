@@ -1,15 +1,16 @@
 # make exact       every count of blocks, lead, and distance from a carry, against AES as FIPS-197 reads
 # make billion     10^9 random octets per kernel in random splits, against cryptography
 # make ctgrind     no secret decides a jump or an address, by memcheck; machine code: tests/proofs/test_machine_code.py
+# make memory      no key and no key stream is left in memory after close() or deletion
 # make processors  every known answer as older processors, and with each kernel
 #
 # What a proof needs must be there: otherwise it fails rather than skips.
 
-.PHONY: proofs exact billion ctgrind processors
+.PHONY: proofs exact billion ctgrind memory processors
 
 PROVE = CELLCRYPT_FULL=1 CELLCRYPT_REQUIRE="core,cc,$(1)" $(BIN)/python -m pytest -p no:cacheprovider $(2)
 
-proofs: exact billion ctgrind processors
+proofs: exact billion ctgrind memory processors
 
 exact: $(VENV)/installed
 	$(call PROVE,cryptography,tests/proofs/test_exact.py)
@@ -19,6 +20,9 @@ billion: $(VENV)/installed
 
 ctgrind: $(VENV)/installed
 	$(call PROVE,valgrind,tests/proofs/test_ctgrind.py)
+
+memory: $(VENV)/installed
+	$(call PROVE,core,tests/proofs/test_memory.py)
 
 processors: $(VENV)/installed
 	$(call PROVE,qemu-x86_64,tests/proofs/test_processors.py)

@@ -51,6 +51,7 @@ ENTRIES: dict[str, dict[str, Value]] = {
     "expand128": _EXPAND,
     "expand192": _EXPAND,
     "expand256": _EXPAND,
+    "forget": {},
     # those of Counter Galois Onion, where the command is an octet of a header
     "prepare": {"rdi": pointer("powers"), "rsi": pointer("key")},
     "tweak": {
