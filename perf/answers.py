@@ -16,7 +16,7 @@ from pyperf._utils import median_abs_dev
 
 from .cold import CIRCUIT_LEN
 from .results import Results
-from .stats import Question, difference, noise_floor, question
+from .stats import Question, difference, noise_floor_of, question, steadied
 from .tables import ns, ratio
 
 #: What a relay header takes of a payload, in bytes: 498 of 509 are left with tor1 (tor-spec, "Relay cells").
@@ -45,11 +45,12 @@ class Data:
 def sort(results: Results) -> Data:
     """Return a study's rows in order."""
     sweeps: dict[str, dict[str, Series]] = {}
-    for _, row in results.rows():
+    rows = steadied(results)
+    for row in rows.values():
         meta = row.get_metadata()
         if "sweep" in meta:
             sweeps.setdefault(meta["sweep"], {}).setdefault(meta["series"], {})[meta["x"]] = row
-    return Data(results, sweeps, noise_floor(results))
+    return Data(results, sweeps, noise_floor_of(rows.values()))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What is asked of a run, and whether it shows it: one verdict a line.
 
-Rules of this file: a line is a ratio of two rows of one run, of their medians; MUST is what a release owes, AIM what is
-near the limits of the processor. A line whose rows are not there says why, and passes no verdict.
+Rules of this file: a line is a ratio of two rows of one run, computed in each process alone: the median over processes,
+and MAD. MUST is what a release owes, AIM what is near the limits of the processor. A line whose rows are not there says
+why, and passes no verdict.
 """
 
 from __future__ import annotations
@@ -141,8 +142,9 @@ def judge(line: Line, results: Results, payload_len: int, kernel: str) -> Verdic
     top, bottom = (over, row) if line.at_least else (row, over)
     assert top is not None
     assert bottom is not None
-    value = top.median() / bottom.median()
-    paired = [median(a.values) / median(b.values) for a, b in zip(top.get_runs(), bottom.get_runs(), strict=False)]
+    above, below = ([median(run.values) for run in one.get_runs() if run.values] for one in (top, bottom))
+    paired = [a / b for a, b in zip(above, below, strict=False)]
+    value = median(paired)
     mad = median_abs_dev(paired) if len(paired) > 1 else 0.0
 
     def reaches(bound: float) -> bool:

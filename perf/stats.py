@@ -16,9 +16,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyperf
 from pyperf._utils import is_significant, median_abs_dev
 
 from .results import Results
+
+#: Rows that a group needs for the drift of a process to be more than one row's own noise.
+STEADY = 6
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,50 @@ def noise_of(benchmark: Any) -> float | None:
 
 def noise_floor(results: Results) -> float:
     """Return the A/A difference that nine rows in ten of a run stay below, as a share; 1 where it can't be known."""
-    found = sorted(noise for _, row in results.rows() if (noise := noise_of(row)) is not None)
+    return noise_floor_of(row for _, row in results.rows())
+
+
+def noise_floor_of(rows: Iterable[Any]) -> float:
+    """Return the same for some rows of a run."""
+    found = sorted(noise for row in rows if (noise := noise_of(row)) is not None)
     if not found:
         return 1.0
     return found[min(len(found) - 1, int(len(found) * 0.9))]
+
+
+def steadied(results: Results) -> dict[str, Any]:
+    """Return every row by name, without what the machine did to a whole process.
+
+    Rows of one group were measured alternately: what made a process slow, made it slow for all of them. The values of
+    each process are divided by its drift, the median over the group's rows of its time to their median. Groups of fewer
+    than STEADY rows stay as they are: there, a row would be divided by itself.
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    for name, row in results.rows():
+        groups.setdefault(str(row.get_metadata().get("group")), {})[name] = row
+    found: dict[str, Any] = {}
+    for rows in groups.values():
+        found.update(_steadied(rows) if len(rows) >= STEADY else rows)
+    return {name: found[name] for name, _ in results.rows()}
+
+
+def _steadied(rows: dict[str, Any]) -> dict[str, Any]:
+    runs = {name: [run for run in row.get_runs() if run.values] for name, row in rows.items()}
+    medians = {name: row.median() for name, row in rows.items()}
+    count = min(map(len, runs.values()))
+    drift = [
+        statistics.median(statistics.median(runs[name][i].values) / medians[name] for name in rows)
+        for i in range(count)
+    ]
+    return {
+        name: pyperf.Benchmark(
+            [
+                pyperf.Run([value / by for value in run.values], metadata=run.get_metadata(), collect_metadata=False)
+                for run, by in zip(runs[name], drift, strict=False)
+            ]
+        )
+        for name in rows
+    }
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def reading(data: Data) -> str:
     """Return how the figures are to be read."""
     return (
         "Times are medians over processes, in nanoseconds a cell: lower is better. Spread is the MAD, drawn as a line "
-        "or a band. Rows that are compared were measured alternately in one process. A difference is claimed where "
+        "or a band. Rows that are compared were measured alternately in one process, and what made all rows of a "
+        "process slow alike is taken out before they are compared. A difference is claimed where "
         "pyperf's t-test finds it and it is larger than the noise floor, which in this run (halves of one row against "
         f"each other) is {data.floor:.1%}. A useful byte is one that is left after a relay header of "
         f"{RELAY_HEADER_LEN} bytes."

@@ -12,6 +12,7 @@ import pytest
 
 from perf import answers, study, study_report
 from perf.results import BadResults, load
+from perf.stats import steadied
 from perf.sweeps import SWEEPS, Asked
 
 from .perf_kit import benchmark, noisy, write
@@ -222,3 +223,43 @@ def test_a_full_study_fits_into_forty_minutes_and_a_quick_one_into_three() -> No
         names = [row.name for group in groups for row in group.rows]
         assert len(names) == len(set(names))
         assert study.seconds(groups) * rounds < most * 60
+
+
+def drifting(tmp_path: Path, planted: float) -> answers.Data:
+    """Eight formats; in two processes out of three the machine is slower, once by half, once by double."""
+    slow = [1.0, 1.5, 2.0] * 4
+    rows = []
+    for n, (header_len, time) in enumerate([(5, 1e-7), (4, planted), *((i, 1e-7) for i in range(10, 16))]):
+        values = [value * by for value, by in zip(noisy(time, COUNT, n, 0.004), slow, strict=True)]
+        meta = {
+            "suite": "study",
+            "kind": "call",
+            "backend": "native",
+            "payload_len": 509,
+            "cells": 1_000_000,
+            "sweep": "formats",
+            "series": "native, a call a cell",
+            "x": f"{header_len}+509",
+            "group": "formats, native",
+        }
+        rows.append(benchmark(f"study[formats,native,{header_len}+509]", values, meta))
+    return data_of(tmp_path, rows)
+
+
+def test_drift_of_a_whole_process_is_taken_out(tmp_path: Path) -> None:
+    data = drifting(tmp_path, 0.9e-7)
+    assert data.floor < 0.02
+    assert re.search(r"4\+509 instead of 5\+509, native, a call a cell: saves \d+\.\d", told("formats", data))
+
+
+def test_taking_drift_out_claims_nothing_where_nothing_is(tmp_path: Path) -> None:
+    said = told("formats", drifting(tmp_path, 1e-7))
+    assert "saves" not in said
+    assert "costs" not in said
+
+
+def test_a_small_group_is_not_divided_by_itself(tmp_path: Path) -> None:
+    rows = [point("threads", "a", x, 1e-7, x, group="threads") for x in (1, 2)]
+    results = load(write(tmp_path / "a.json", rows))
+    for name, row in steadied(results).items():
+        assert row.get_values() == results.suite.get_benchmark(name).get_values()
