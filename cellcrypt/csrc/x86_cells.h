@@ -25,6 +25,10 @@
 #define WIDTH (16 * LANES) /* octets in a vector */
 #define STRETCH 256        /* counters that differ in the lowest octet alone */
 
+/* Straight code where the usual case is: fewer jumps taken, so more of them are foreseen. */
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
 #define HELD 10            /* round keys that find a place in registers: AES-128's; more would go to the stack */
 
 /* Plans, which may be added up. */
@@ -83,7 +87,7 @@ LOCAL void round_of(const walk *w, vec s[EACH_MOST], const int n, const int r, c
 LOCAL void finish_rounds(const walk *w, vec s[EACH_MOST], const int n, const int from, const int plan)
 {
     EACH(r, 10, if (r >= from) round_of(w, s, n, r, plan););
-    if (w->rounds > 10) {
+    if (UNLIKELY(w->rounds > 10)) {
         round_of(w, s, n, 10, plan);
         round_of(w, s, n, 11, plan);
         if (w->rounds > 12) {
@@ -149,7 +153,7 @@ LOCAL vec deltas_from(const two_round_table *table, size_t x)
 LOCAL void start_tabled(walk *w, vec s[EACH_MOST], const int n, size_t blocks)
 {
     size_t x = w->lo % STRETCH;
-    if (x + (unsigned)(n * LANES) < STRETCH) {
+    if (LIKELY(x + (unsigned)(n * LANES) < STRETCH)) {
         EACH(i, n, s[i] = xor(load(w->table->states + 16 * (x + (unsigned)(i * LANES))), w->delta););
     } else { /* into the next stretch, or to its edge: lanes beyond it take the next delta */
         vec beyond = broadcast64(w->hi, (w->lo / STRETCH + 1) * STRETCH);
@@ -261,7 +265,7 @@ LOCAL void store_spare(uint8_t spare[16], spare_t v, size_t used)
 
 LOCAL void prefetch(const walk *w, const uint8_t *in, const int n)
 {
-    if (w->ahead)
+    if (UNLIKELY(w->ahead))
         EACH(i, n, if (i * WIDTH % 64 == 0) _mm_prefetch((const char *)in + w->ahead + i * WIDTH, _MM_HINT_T0););
 }
 
