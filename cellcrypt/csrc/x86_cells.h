@@ -24,6 +24,7 @@
 #define GROUP 8            /* vectors in flight: AES units take a round in 3 to 5 cycles and begin 1 or 2 in each */
 #define WIDTH (16 * LANES) /* octets in a vector */
 #define STRETCH 256        /* counters that differ in the lowest octet alone */
+#define PAGE 4096          /* octets after which addresses look alike to a load */
 
 /* Straight code where the usual case is: fewer jumps taken, so more of them are foreseen. */
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -397,6 +398,15 @@ LOCAL walk begin(const cc_stream *s)
     return (walk){.round_keys = s->round_keys, .rounds = s->rounds};
 }
 
+/* Where in `room` to put the table. A load that agrees in its last 12 bits with a store just before it waits for that store,
+ * so the table's reader must not run behind the payload's writer: it starts three quarters of a page before it. The writer
+ * gains on it by the headers, 5 octets a cell, and is met after 600 cells for a while (Ice Lake, November 2026: 250 wire
+ * cells up to 7 % quicker). */
+CC_INLINE size_t table_place(const uint8_t *room, const uint8_t *out, size_t first_state)
+{
+    return ((uintptr_t)out + PAGE / 4 * 3 - 16 * first_state - (uintptr_t)room) % PAGE / 64 * 64;
+}
+
 /* Its halves are loaded one by one: ctr.c has just stored one of them, and a load of both would wait until that store has
  * left the store buffer (Ice Lake, November 2026: 50 cycles more for a cell). */
 LOCAL vec first_counters(const cc_counter *c)
@@ -424,14 +434,15 @@ TARGET __attribute__((noinline)) static void xor_some(cc_stream *s, const uint8_
 TARGET __attribute__((noinline)) static void xor_many(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len,
                                                       size_t count)
 {
-    _Alignas(64) two_round_table table;
+    _Alignas(64) uint8_t room[sizeof(two_round_table) + PAGE];
+    two_round_table *table = (two_round_table *)(room + table_place(room, out, s->next.lo % STRETCH));
     walk w = begin(s);
     w.hi = s->next.hi;
     w.lo = s->next.lo;
     w.ahead = stride * count >= PREFETCH_PAYS ? PREFETCH_AHEAD : 0;
-    make_table(&w, &table);
+    make_table(&w, table);
     xor_payloads(&w, s, in, out, stride, len, count, MANY_PLAN | TABLED);
-    cc_wipe(&table, sizeof table);
+    cc_wipe(table, sizeof *table);
 }
 
 static void xor_cells(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count)
