@@ -31,6 +31,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from cellcrypt import TOR_V4
@@ -58,6 +59,7 @@ TRIES = 3
 CIRCUIT_WINDOW, STREAM_WINDOW, STREAM_SENDME = 1000, 500, 50
 
 MakeHandshake = Callable[[Relay], Handshake]
+Answer = TypeVar("Answer")
 
 
 class Destroyed(TorError):
@@ -314,6 +316,18 @@ def learn(host: str, port: int, patience: float = 30.0) -> Relay:
 
 def fetch_descriptor(host: str, port: int) -> str:
     """Return the descriptor that a relay has of itself (dir-spec, "/tor/server/authority")."""
+    return _again(lambda: _fetch_descriptor(host, port))
+
+
+def _again(ask: Callable[[], Answer]) -> Answer:
+    """Return what `ask` does. A relay that sweeps idle circuits may catch a new one before its first stream."""
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(Destroyed):
+            return ask()
+    return ask()  # once more, and its error is the caller's
+
+
+def _fetch_descriptor(host: str, port: int) -> str:
     with Link(host, port) as link:
         circuit = TorCircuit(link)
         circuit.create(CreateFast())
@@ -326,13 +340,8 @@ def build(link: Link, relays: list[Relay], handshakes: Sequence[MakeHandshake] =
     """Return a new circuit through `relays`, the first of which is at the other end of `link`.
 
     `handshakes` has one for each relay: Ntor for tor1, NtorV3 for Counter Galois Onion. Where it ends, it is Ntor.
-
-    A relay that sweeps idle circuits may catch a new one before its first stream: then we ask again.
     """
-    for _ in range(TRIES - 1):
-        with contextlib.suppress(Destroyed):
-            return _build(link, relays, handshakes)
-    return _build(link, relays, handshakes)
+    return _again(lambda: _build(link, relays, handshakes))
 
 
 def _build(link: Link, relays: list[Relay], handshakes: Sequence[MakeHandshake]) -> TorCircuit:
@@ -347,6 +356,10 @@ def _build(link: Link, relays: list[Relay], handshakes: Sequence[MakeHandshake])
 
 def fetch(url: str, relays: list[Relay], handshakes: Sequence[MakeHandshake] = ()) -> bytes:
     """Return the answer to GET `url`, headers and all, through `relays`; `handshakes` as in `build`."""
+    return _again(lambda: _fetch(url, relays, handshakes))
+
+
+def _fetch(url: str, relays: list[Relay], handshakes: Sequence[MakeHandshake]) -> bytes:
     parts = urlsplit(url)
     host = parts.hostname or "127.0.0.1"
     with Link(relays[0].host, relays[0].port) as link:

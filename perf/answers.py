@@ -19,8 +19,9 @@ from .results import Results
 from .stats import Question, difference, noise_floor_of, question, steadied
 from .tables import ns, ratio
 
-#: What a relay header takes of a payload, in bytes: 498 of 509 are left with tor1 (tor-spec, "Relay cells").
-RELAY_HEADER_LEN = 11
+#: What a relay header takes of a payload, in bytes: 498 of 509 are left with tor1 (tor-spec, "Relay cells"), 488 with
+#: CGO (tag, command and length of proposal 340).
+RELAY_HEADER_LEN, CGO_HEADER_LEN = 11, 21
 #: A cost is at its knee where it has risen by this share over its least.
 KNEE = 1.5
 #: A batch is long enough when it is within this share of the quickest.
@@ -84,6 +85,12 @@ def _why(step: Any) -> str:
     return "not significant" if not step.significant else f"below this comparison's noise floor of {step.floor:.1%}"
 
 
+def _useful(a: Any, b: Any, header_len: int) -> str:
+    """Return the time per byte that a relay header of `header_len` leaves, before and after."""
+    times = [row.median() / (int(row.get_metadata()["payload_len"]) - header_len) * 1e12 for row in (a, b)]
+    return f"{times[0]:.1f} → {times[1]:.1f}"
+
+
 def _formats(data: Data) -> Iterator[str]:
     for name, series in data.series("formats").items():
         baseline, *others = series
@@ -93,10 +100,9 @@ def _formats(data: Data) -> Iterator[str]:
             if len(others) > 2 and not difference(a, b, data.floor).claimed:
                 alike.append(one)
                 continue
-            useful = [row.median() / (int(row.get_metadata()["payload_len"]) - RELAY_HEADER_LEN) for row in (a, b)]
             yield (
-                f"{one} instead of {baseline}, {name}: {saved(a, b, data.floor)}; "
-                f"{useful[0] * 1e12:.1f} → {useful[1] * 1e12:.1f} ps per useful byte."
+                f"{one} instead of {baseline}, {name}: {saved(a, b, data.floor)}; {_useful(a, b, RELAY_HEADER_LEN)} ps "
+                f"per useful byte with tor1, {_useful(a, b, CGO_HEADER_LEN)} with CGO."
             )
         if alike:
             yield f"{' or '.join(alike)} instead of {baseline}, {name}: no difference shown."

@@ -72,6 +72,7 @@ def commit() -> str:
 
 def general_metadata(suite: str) -> dict[str, Any]:
     """Return what is the same for all rows of a run."""
+    from cellcrypt import clock
     from cellcrypt.compiled import core
 
     found: dict[str, Any] = {
@@ -80,6 +81,9 @@ def general_metadata(suite: str) -> dict[str, Any]:
         "commit": commit(),
         "core": "compiled" if core is not None else "missing",
     }
+    rate = clock.find()
+    if rate.hz is not None:
+        found.update(clock_mhz=round(rate.hz / 1e6), clock_how=rate.how)
     found.update({f"env_{name}": os.environ[name] for name in ENVIRONMENT if os.environ.get(name)})
     return found
 

@@ -21,6 +21,8 @@ MEANING = (
     "at_once",
     "lookahead",
     "circuits",
+    "hops",
+    "threads",
     "cell_format",
     "interpreted",
 )

@@ -17,6 +17,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from cellcrypt import TOR_V4
+
 from .answers import Data, Series
 from .cold import CIRCUIT_LEN
 from .stats import summary
@@ -170,16 +172,15 @@ def formats(data: Data, _: str) -> Any:
     return figure
 
 
-def circuits(data: Data, axis: str) -> Any:
-    """Time per cell against circuits, with the caches marked."""
-    figure = _growth(data, "circuits", axis)
+def _with_caches(data: Data, sweep: str, axis: str, each: int) -> Any:
+    """Growth, with a line where `each` bytes for every x fill a cache."""
+    figure = _growth(data, sweep, axis)
     axes = figure.axes[0]
-    most = max(x for points in data.series("circuits").values() for x in points)
+    most = max(x for points in data.series(sweep).values() for x in points)
     for name, size in cache_sizes(data):
-        x = size / CIRCUIT_LEN
-        if 1 < x < most:
-            axes.axvline(x, color="#000000", alpha=0.5, linewidth=0.8, linestyle="--")
-            axes.text(x, 0.99, f" {name}", transform=axes.get_xaxis_transform(), fontsize=9, va="top")
+        if 1 < size / each < most:
+            axes.axvline(size / each, color="#000000", alpha=0.5, linewidth=0.8, linestyle="--")
+            axes.text(size / each, 0.99, f" {name}", transform=axes.get_xaxis_transform(), fontsize=9, va="top")
     return figure
 
 
@@ -196,8 +197,8 @@ PLOTS: dict[str, Callable[[Data, str], Any]] = {
     "cold": lambda data, axis: bars(data, "cold", axis),
     "offsets": lambda data, axis: _linear(data, "offsets", axis),
     "hops": lambda data, axis: _linear(data, "hops", axis),
-    "batches": lambda data, axis: _growth(data, "batches", axis),
-    "circuits": circuits,
+    "batches": lambda data, axis: _with_caches(data, "batches", axis, TOR_V4.cell_len),
+    "circuits": lambda data, axis: _with_caches(data, "circuits", axis, CIRCUIT_LEN),
     "threads": lambda data, axis: _linear(data, "threads", axis),
     "schemes": lambda data, axis: bars(data, "schemes", axis),
 }

@@ -7,7 +7,7 @@ has written.
 from __future__ import annotations
 
 import json
-import re
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +51,12 @@ class Results:
             return None
 
     def clock(self) -> tuple[float, str] | None:
-        """Return the clock rate in Hz that the system reports, and where that stands; None where it says nothing."""
-        found = re.search(r"=(\d+(?:\.\d+)?) ([MG])Hz", str(self.metadata.get("cpu_freq", "")))
-        if not found:
+        """Return the clock rate in Hz, and how it is known: the median over all processes. None where none knew it."""
+        known = [run.get_metadata() for _, row in self.rows() for run in row.get_runs()]
+        rates = [meta["clock_mhz"] for meta in known if "clock_mhz" in meta]
+        if not rates:
             return None
-        rate = float(found[1]) * (1e9 if found[2] == "G" else 1e6)
-        return rate, "as /proc/cpuinfo reports it; the true rate may be higher"
+        return statistics.median(rates) * 1e6, str(next(meta["clock_how"] for meta in known if "clock_mhz" in meta))
 
 
 def load(path: str) -> Results:

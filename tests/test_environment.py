@@ -159,3 +159,35 @@ def test_an_unavailable_one_named_by_the_variable(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("CELLCRYPT_BACKEND", name)
         with pytest.raises(BackendUnavailable, match="environment variable CELLCRYPT_BACKEND: "):
             CellCipher(KEY)
+
+
+WRONG = (
+    "import cellcrypt.backend.{module} as adapter\n"
+    "class Wrong(adapter.open):\n"
+    "    def xor_into(self, position, buffer):\n"
+    "        super().xor_into((position + 15) // 16 * 16, buffer)\n"
+    "adapter.open = Wrong\n"
+    "import cellcrypt\n"
+)
+
+
+@pytest.mark.parametrize(("name", "module"), [("cryptography", "pyca"), ("pycryptodome", "pycryptodome")])
+def test_a_library_that_computes_wrong_key_stream_is_unavailable(name: str, module: str) -> None:
+    """Each backend proves itself before it counts; None then goes on to the next, or says why there is none."""
+    if name not in USABLE:
+        pytest.skip(f"{name} is not here")
+    code = (
+        NO_CORE
+        + WRONG.format(module=module)
+        + (
+            f"print(cellcrypt.backends()[{name!r}].reason)\n"
+            "try: print(cellcrypt.CellCipher(bytes(16)).backend)\n"
+            "except cellcrypt.BackendUnavailable as error: print(error)\n"
+        )
+    )
+    reason, chosen = run_code(code).splitlines()
+    assert "wrong key stream" in reason
+    if name == "cryptography":
+        assert f"backend 'cryptography' is unavailable: {reason}" in chosen
+    else:
+        assert chosen == "cryptography"

@@ -63,7 +63,7 @@ def test_a_planted_tenth_is_found_and_aa_is_not(tmp_path: Path) -> None:
     share = 1 - statistics.median(values["4+508"].get_values()) / statistics.median(values["5+509"].get_values())
     assert f"({share:.1%})" in lines["4+508"]
     useful = statistics.median(values["4+508"].get_values()) / (508 - 11) * 1e12
-    assert f"→ {useful:.1f} ps per useful byte" in lines["4+508"]
+    assert f"→ {useful:.1f} ps per useful byte with tor1" in lines["4+508"]
 
 
 def test_lengths(tmp_path: Path) -> None:

@@ -63,6 +63,10 @@ def test_options_reach_the_workers(tmp_path: Path) -> None:
     assert meta["backend_version"] == backends()["cryptography"].version
     assert meta["env_CELLCRYPT_KERNEL"] == "portable"
     assert meta["commit"]
+    assert meta["clock_how"]
+    rate = load(str(out)).clock()
+    assert rate is not None
+    assert 0.3e9 < rate[0] < 10e9
     assert "cells[cryptography,fused,33]" in report(load(str(out)), None)
 
 

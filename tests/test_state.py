@@ -221,3 +221,30 @@ def test_an_iterable_that_interferes(subject: Subject) -> None:
     assert not any(wire)
     assert other.position == 0
     assert other.crypt(bytes(509)) == keystream(KEY, IV, 0, 509)
+
+
+@each_subject
+def test_arguments_by_name(subject: Subject) -> None:
+    cipher, out, wire = subject.cipher(key=KEY, iv=IV), bytearray(509), bytearray(512)
+    cipher.crypt_into(payload=bytes(509), out=out)
+    assert out == keystream(KEY, IV, 0, 509)
+    cipher.crypt_into(out=out, payload=bytes(509))
+    assert out == keystream(KEY, IV, 509, 509)
+    assert cipher.crypt_cells(cell_format=TOR_V3, buffer=wire) == 1
+    assert cipher.crypt_cells(wire, cell_format=TOR_V3) == 1
+    assert crypt_each(buffer=wire, cell_format=TOR_V3, ciphers=[cipher]) == 1
+    assert cipher.position == 5 * 509
+    before = bytes(wire)
+    wrong: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
+        (cipher.crypt_into, (bytes(509), out), {"out": out}),
+        (cipher.crypt_into, (bytes(509),), {"payload": bytes(509)}),
+        (cipher.crypt_into, (), {"out": out}),
+        (cipher.crypt_into, (bytes(509),), {"to": out}),
+        (cipher.crypt_cells, (wire,), {"format": TOR_V3}),
+        (cipher.crypt_cells, (wire, TOR_V3), {"cell_format": TOR_V3}),
+    ]
+    for call, args, names in wrong:
+        with pytest.raises(TypeError):
+            call(*args, **names)
+    assert cipher.position == 5 * 509
+    assert wire == before
