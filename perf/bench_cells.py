@@ -18,6 +18,7 @@ from cellcrypt.backend import load, names
 from cellcrypt.compiled import core
 from cellcrypt.compiled import reason as no_core
 
+from . import timer
 from .cold import circuits_needed
 from .common import fail, general_metadata, parse, run_rows, runner
 from .rows import Choice, suite
@@ -42,6 +43,7 @@ FLAGS = (
     ("--interpreted", "interpreted"),
     ("--quick", "quick"),
     ("--only", "only"),
+    ("--cpu-time", "cpu_time"),
 )
 
 
@@ -71,6 +73,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--circuits", type=_positive, help="circuits in a cold row; default: by the size of the last cache")
     add("--interpreted", action="store_true", help="also the interpreted byte and word paths, over fewer cells")
     add("--quick", action="store_true", help="3 processes of one value each; pycryptodome not cold")
+    add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")
     add("--only", action="append", help="only the row of this name; repeatable")
 
 
@@ -124,6 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if quick:
         made.argparser.set_defaults(**QUICK)
     options = parse(made, arguments)
+    timer.use(options.cpu_time)
+    made.metadata["measured"] = timer.measured()
     rows = suite(settle(options))
     if options.only:
         known = {row.name for row in rows}

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from cellcrypt import backends
 from cellcrypt.compiled import core, reason
 
+from . import timer
 from .asked import BEST, NATIVE_LINES, asked_table
 from .bench_cells import _payload_len, _positive
 from .common import check_output, fail, general_metadata
@@ -40,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--kernel", action="append", help="only this one; repeatable; default: all that this processor has")
     add("--only", action="append", help="only the group of this name; repeatable")
     add("--quick", action="store_true")
+    add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")
     add("--resume", action="store_true", help="go on with what the output has")
     add("--table", metavar="FILE", help="measure nothing, show the table of FILE")
     add("--group", help=argparse.SUPPRESS)
@@ -66,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = _parser()
     options = parser.parse_args(arguments)
+    timer.use(options.cpu_time)
     if options.table:
         show(options.table)
         return

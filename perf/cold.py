@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
+from .timer import now
 from .work import expect
 
 #: A cell's buffer, and the least that a cipher takes, in bytes: what one circuit adds to the working set at least.
@@ -77,7 +77,7 @@ class Cold:
         rounds = list(repeat(self._visits, whole))
         if rest:
             rounds.append(self._visits[-rest:])
-        start = perf_counter()
+        start = now()
         if self._call == "in_place":
             for visits in rounds:
                 for cipher, buffer in visits:
@@ -86,7 +86,7 @@ class Cold:
             for visits in rounds:
                 for cipher, buffer in visits:
                     cipher.update_into(buffer, buffer)
-        seconds = perf_counter() - start
+        seconds = now() - start
         self._done += len(rounds)
         return seconds
 

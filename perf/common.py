@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import pyperf
 
+from . import timer
 from .rows import Row, describe
 
 #: Environment that changes what is measured: pyperf hands workers a bare one.
@@ -80,6 +81,7 @@ def general_metadata(suite: str) -> dict[str, Any]:
         "suite_version": SUITE_VERSION,
         "commit": commit(),
         "core": "compiled" if core is not None else "missing",
+        "measured": timer.measured(),
     }
     rate = clock.find()
     if rate.hz is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .results import BadResults, Results
 from .stats import difference, noise_floor
 from .tables import ns, ratio, table
+from .timer import WALL
 
 #: What must be the same for two rows to mean the same.
 MEANING = (
@@ -43,6 +44,9 @@ def check(old: Results, new: Results) -> list[str]:
             f"{old.path} has version {old.metadata['suite_version']} of the suite, {new.path} "
             f"{new.metadata['suite_version']}: rows mean different things"
         )
+    clocks = [results.metadata.get("measured", WALL) for results in (old, new)]
+    if clocks[0] != clocks[1]:
+        raise BadResults(f"{old.path} has {clocks[0]}, {new.path} {clocks[1]}: they can't be compared")
     names = [name for name, _ in old.rows() if new.get(name) is not None]
     if not names:
         raise BadResults(f"{old.path} and {new.path} have no row in common")

@@ -27,6 +27,7 @@ from cellcrypt.compiled import core
 from .cold import Cold
 from .interleave import Group
 from .rows import Row, _meta, bare_row, format_of, pass_row
+from .timer import now
 from .work import KEY, Batch, PerCell, Places, Work, WrongResult, expect
 
 MANNERS = ("in_place", "memoryview", "into", "new")
@@ -80,9 +81,9 @@ class Limit:
 
     def run(self, cells: int) -> float:
         blocks = max(1, cells * self._payload_len // BLOCK)
-        start = perf_counter()
+        start = now()
         core.aes_limit(self._kernel, len(KEY), blocks)
-        return (perf_counter() - start) * cells * self._payload_len / BLOCK / blocks
+        return (now() - start) * cells * self._payload_len / BLOCK / blocks
 
     def check(self) -> None:
         """Nothing: it makes no key stream."""
@@ -108,10 +109,10 @@ class Memory:
     def run(self, cells: int) -> float:
         calls = -(-cells // self._at_once)
         memory_floor, wire = core.memory_floor, self._wire
-        start = perf_counter()
+        start = now()
         for _ in repeat(None, calls):
             memory_floor(wire)
-        seconds = perf_counter() - start
+        seconds = now() - start
         self._calls += calls
         return seconds * cells / (calls * self._at_once)
 
@@ -152,13 +153,13 @@ class Each:
         calls = -(-cells // len(self._ciphers))
         whole, rest = divmod(calls, len(self._wires))
         wires, last, ciphers, cell_format = self._wires, self._wires[:rest], self._ciphers, self._format
-        start = perf_counter()
+        start = now()
         for _ in repeat(None, whole):
             for wire in wires:
                 crypt_each(ciphers, wire, cell_format)
         for wire in last:
             crypt_each(ciphers, wire, cell_format)
-        seconds = perf_counter() - start
+        seconds = now() - start
         self._done += calls
         return seconds * cells / (calls * len(self._ciphers))
 
@@ -211,13 +212,13 @@ class Make:
     def run(self, cells: int) -> float:
         whole, rest = divmod(cells, len(self._keys))
         make, keys, last = self._make, self._keys, self._keys[:rest]
-        start = perf_counter()
+        start = now()
         for _ in repeat(None, whole):
             for key in keys:
                 make(key)
         for key in last:
             make(key)
-        return perf_counter() - start
+        return now() - start
 
     def check(self) -> None:
         cipher = self._make(KEY)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Iterable, Sequence
-from time import perf_counter
 from typing import Any
 
 from cellcrypt import CellCipher
@@ -27,6 +26,7 @@ from cellcrypt.onion import PAYLOAD_LEN, Circuit, ClientLayer, HopKeys, RelayLay
 
 from .interleave import Group
 from .rows import Row, _meta, bare_row
+from .timer import now
 from .work import KEY, POOL, PerCell, Places, Work, WrongResult
 
 #: For each scheme the layout of its keys and its length in bytes.
@@ -82,10 +82,10 @@ class Way:
 
 
 def _timed(call: Do, pool: Cells) -> float:
-    start = perf_counter()
+    start = now()
     for payload in pool:
         call(payload)
-    return perf_counter() - start
+    return now() - start
 
 
 def _nothing(payload: object) -> None:
@@ -201,21 +201,21 @@ class Digest:
 
     def _on_itself(self, pool: Cells) -> float:
         update, digest = self._running.update, self._running.digest
-        start = perf_counter()
+        start = now()
         for payload in pool:
             update(payload)
             digest()
-        seconds = perf_counter() - start
+        seconds = now() - start
         self._again.update(b"".join(pool))
         return seconds
 
     def _on_copies(self, pool: Cells) -> float:
-        start = perf_counter()
+        start = now()
         for payload in pool:
             running = self._running.copy()
             running.update(payload)
             running.digest()
-        return perf_counter() - start
+        return now() - start
 
     def check(self) -> None:
         if self._running.digest() != self._again.digest():

@@ -21,6 +21,7 @@ from .results import BadResults, Results, load
 from .rows import BARE
 from .stats import VARIANTS, Question, difference, noise_floor, question, summary
 from .tables import ns, ratio, table
+from .timer import WALL
 
 
 def denominator(name: str, metadata: dict[str, Any], results: Results) -> Any | None:
@@ -74,7 +75,10 @@ def header(results: Results, clock: float | None, how: str) -> Iterator[str]:
         }
     )
     yield "Backends: " + "; ".join(versions) + "."
-    yield "Lower is better. Times are medians in nanoseconds per cell, one MB is 10**6 bytes of payload."
+    yield (
+        f"Lower is better. Times are medians in nanoseconds per cell ({meta.get('measured', WALL)}), one MB is 10**6 "
+        "bytes of payload."
+    )
     if clock:
         yield f"Cycles are counted at {clock / 1e9:.2f} GHz, {how}."
     yield f"Noise floor of this run (A/A, halves of one row against each other): {noise_floor(results):.1%}."

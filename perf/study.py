@@ -21,6 +21,7 @@ from cellcrypt import TOR_V4, BackendUnavailable, CellFormat, backends
 from cellcrypt.backend import load as load_backend
 from cellcrypt.backend import names
 
+from . import timer
 from .bench_cells import ON_REQUEST, _positive
 from .cold import circuits_needed, last_cache
 from .common import check_output, fail, general_metadata
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", help="folder for results and report")
     add("--quick", action="store_true", help="fewer points, cells and processes")
     add("--resume", action="store_true", help="go on with what the folder has")
+    add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")
     add("--only", action="append", choices=[sweep.name for sweep in SWEEPS], help="only this sweep; repeatable")
     add("--backend", action="append", choices=names(), help="repeatable; default: every usable one but afalg")
     add("--format", action="append", type=cell_format, help="a format of your own, such as 4+508; repeatable")
@@ -135,6 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and write the report."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
+    timer.use(options.cpu_time)
     if options.report:
         report(options.report)
         return

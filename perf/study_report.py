@@ -20,6 +20,7 @@ from .results import BadResults, Results
 from .stats import summary
 from .sweeps import SWEEPS, Sweep
 from .tables import ns, table
+from .timer import WALL
 
 TITLE = "What a cell format costs"
 COLUMNS = ("row", "ns per cell", "MAD", "best", "worst", "values", "cells a value", "MB/s")
@@ -63,9 +64,11 @@ def machine(results: Results) -> str:
 
 def reading(data: Data) -> str:
     """Return how the figures are to be read."""
+    clock = data.results.metadata.get("measured", WALL)
     return (
-        "Times are medians over processes, in nanoseconds a cell: lower is better. Spread is the MAD, drawn as a line "
-        "or a band. Rows that are compared were measured alternately in one process, and what made all rows of a "
+        f"Times are medians over processes, in nanoseconds a cell ({clock}; for threads always {WALL}): "
+        "lower is better. Spread is the MAD, drawn as a line or a band. "
+        "Rows that are compared were measured alternately in one process, and what made all rows of a "
         "process slow alike is taken out before they are compared. A difference is claimed where "
         "pyperf's t-test finds it and it is larger than the noise floor, which in this run (halves of one row against "
         f"each other) is {data.floor:.1%}. A useful byte is one that is left after a relay header of "

@@ -11,12 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from time import perf_counter
 from typing import Any, Protocol
 
 from cellcrypt import CellFormat
 
 from .reference import keystream
+from .timer import now
 
 #: Buffers that rotate.
 POOL = 64
@@ -64,49 +64,49 @@ class Places:
 def _in_place(call: Callable[[Any], Any], pool: Sequence[Any], whole: int, rest: int) -> float:
     last = pool[:rest]
     rounds = repeat(None, whole)
-    start = perf_counter()
+    start = now()
     for _ in rounds:
         for buffer in pool:
             call(buffer)
     for buffer in last:
         call(buffer)
-    return perf_counter() - start
+    return now() - start
 
 
 def _twice(call: Callable[[Any, Any], Any], pool: Sequence[Any], whole: int, rest: int) -> float:
     last = pool[:rest]
     rounds = repeat(None, whole)
-    start = perf_counter()
+    start = now()
     for _ in rounds:
         for buffer in pool:
             call(buffer, buffer)
     for buffer in last:
         call(buffer, buffer)
-    return perf_counter() - start
+    return now() - start
 
 
 def _into(call: Callable[[Any, Any], Any], pool: Sequence[Any], whole: int, rest: int) -> float:
     last = pool[:rest]
     rounds = repeat(None, whole)
-    start = perf_counter()
+    start = now()
     for _ in rounds:
         for source, out in pool:
             call(source, out)
     for source, out in last:
         call(source, out)
-    return perf_counter() - start
+    return now() - start
 
 
 def _output(call: Callable[..., Any], pool: Sequence[Any], whole: int, rest: int) -> float:
     last = pool[:rest]
     rounds = repeat(None, whole)
-    start = perf_counter()
+    start = now()
     for _ in rounds:
         for buffer in pool:
             call(buffer, output=buffer)
     for buffer in last:
         call(buffer, output=buffer)
-    return perf_counter() - start
+    return now() - start
 
 
 #: How a call takes its cell: "in_place" f(cell); "twice" f(cell, cell); "into" f(cell, out); "output"
@@ -208,13 +208,13 @@ class Batch:
         whole, rest = divmod(calls, len(self._pool))
         call, pool, cell_format = self._call, self._pool, self._format
         last, rounds = pool[:rest], repeat(None, whole)
-        start = perf_counter()
+        start = now()
         for _ in rounds:
             for buffer in pool:
                 call(buffer, cell_format)
         for buffer in last:
             call(buffer, cell_format)
-        seconds = perf_counter() - start
+        seconds = now() - start
         self._done += calls * self._at_once
         return seconds * cells / (calls * self._at_once)
 
@@ -281,10 +281,10 @@ class XorOnly:
         calls = -(-cells // POOL)
         xor_cells, view, stream = self._xor_cells, memoryview(self._wire), memoryview(self._stream)
         header_len, payload_len, rounds = self._header_len, self._payload_len, repeat(None, calls)
-        start = perf_counter()
+        start = now()
         for _ in rounds:
             xor_cells(view, header_len, payload_len, stream, False)
-        seconds = perf_counter() - start
+        seconds = now() - start
         self._calls += calls
         return seconds * cells / (calls * POOL)
 

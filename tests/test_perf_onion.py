@@ -84,7 +84,7 @@ def test_the_digest_rows_notice_a_digest_that_was_left_out(copied: bool) -> None
 
 def test_nothing_but_the_call_is_in_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1000))
-    monkeypatch.setattr(onion_rows, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(onion_rows, "now", lambda: next(ticks))
     order: list[str] = []
 
     def noted(what: str) -> Callable[[object], bool]:

@@ -164,3 +164,11 @@ def test_what_is_asked_has_a_verdict(tmp_path: Path) -> None:
     line = next(line for line in text.splitlines() if "fused over cryptography" in line)
     assert line.split("|")[4].split() == ["1.50", "±", "0.00"]
     assert line.split("|")[5].strip() == "must"
+
+
+def test_clocks_are_not_mixed(tmp_path: Path) -> None:
+    old = write(tmp_path / "old.json", [benchmark("x", [1.0, 1.1], {"measured": "wall time"})])
+    new = write(tmp_path / "new.json", [benchmark("x", [1.0, 1.1], {"measured": "processor time of the thread"})])
+    with pytest.raises(BadResults, match="processor time"):
+        compare(load(old), load(new))
+    assert compare(load(old), load(old))

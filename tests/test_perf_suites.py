@@ -63,6 +63,7 @@ def test_options_reach_the_workers(tmp_path: Path) -> None:
     assert meta["backend_version"] == backends()["cryptography"].version
     assert meta["env_CELLCRYPT_KERNEL"] == "portable"
     assert meta["commit"]
+    assert meta["measured"] == "wall time"
     assert meta["clock_how"]
     rate = load(str(out)).clock()
     assert rate is not None
@@ -73,8 +74,9 @@ def test_options_reach_the_workers(tmp_path: Path) -> None:
 def test_cold_and_interpreted(tmp_path: Path) -> None:
     out = tmp_path / "a.json"
     options = ["--cells=1500", "--backend=cryptography", "--payload-len=40", "--cold", "--circuits=30", "--interpreted"]
-    script("perf.bench_cells", "-p1", "-n2", "-w0", "-q", f"-o{out}", *options)
+    script("perf.bench_cells", "-p1", "-n2", "-w0", "-q", f"-o{out}", "--cpu-time", *options)
     found = metadata(out)
+    assert {meta["measured"] for meta in found.values()} == {"processor time of the thread"}
     assert found["cold[cryptography,fused,40]"]["circuits"] == 30
     assert found["cold[cryptography.update_into,40]"]["circuits"] == 30
     assert found["cells[cryptography,word,40,interpreted]"]["inner_loops"] == 1500 // rows.INTERPRETED_SHARE
