@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import pytest
 
-from cellcrypt.backend import BUILT_IN
+import cellcrypt
+from cellcrypt.backend import BUILT_IN, kernel_faults
+from cellcrypt.compiled import core, reason
 
-from .support import TOOLS, python
+from .support import TOOLS, python, tool
 
 BLOCK_CORE = "import sys; sys.modules['cellcrypt._core'] = None\n"
 
@@ -52,3 +55,34 @@ def test_every_run_says_its_seed() -> None:
     assert seed not in second
     given = _pytest("--collect-only", "tests/test_formats.py", "--hypothesis-seed=77").stdout
     assert "--hypothesis-seed=77;" in given
+
+
+def test_nothing_is_skipped_because_it_is_broken() -> None:
+    """A backend or kernel that computes wrong key stream is left out by the package; here that is a failure."""
+    assert kernel_faults() == {}
+    for name, state in cellcrypt.backends().items():
+        assert "wrong key stream" not in str(state.reason), f"{name}: {state.reason}"
+    if core is not None:
+        native = cellcrypt.backends()["native"]
+        assert native.usable, native.reason
+        assert native.kernels == tuple(core.kernels())
+
+
+def test_with_a_compiler_there_is_a_core() -> None:
+    """The extension is optional, so a core that does not compile would be skipped without a word."""
+    if core is None:
+        with_compiler = tool("cc")
+        pytest.fail(f"{with_compiler} is there, but the core is not: {reason}")
+    assert core.__name__ == "cellcrypt._core"
+
+
+@pytest.mark.skipif(core is None or platform.machine() != "x86_64", reason="kernels of x86-64 in the core")
+def test_every_kernel_that_this_processor_can_run_is_there() -> None:
+    """By what Linux says of the processor, which is not what the core asks."""
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
+    kernels = cellcrypt.backends()["native"].kernels
+    assert "portable" in kernels
+    assert ("aesni" in kernels) == ({"aes", "ssse3"} <= flags)
+    assert ("vaes256" in kernels) == ({"vaes", "avx2"} <= flags)
+    assert ("vaes512" in kernels) == ({"vaes", "avx512f", "avx512bw"} <= flags)
