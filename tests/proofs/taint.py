@@ -24,8 +24,8 @@ import re
 from .disassembly import Constant, Function, Instruction, Library, Memory, Operand, Register
 from .values import PUBLIC, SECRET, State, Value, add, join, moved, pointer, taint
 
-#: The largest array on a kernel's stack, in octets: the two-round table with one vector more.
-ARRAY = 16 * 256 + 64
+#: The largest array on a kernel's stack, in octets: the two-round table with a vector more, two deltas, and a page of room.
+ARRAY = 16 * 256 + 64 + 2 * 64 + 4096
 #: Octets of cc_stream that are secret: round keys, then the spare block. The rest is public.
 STREAM_SECRET = 256
 #: Functions of the C library that kernels may call. Their time depends on lengths and addresses.
@@ -320,6 +320,8 @@ class Analysis:
             self._write(i, operands[0], taint(state.flags), state)
         elif name in ("mul", "mulx"):
             raise NotImplementedError(f"{i.text}: not in the tables of this analysis")
+        elif name == "xchg" and operands[0] == operands[1]:
+            return  # padding
         elif name == "xchg":
             self._write(i, operands[0], values[1], state)
             self._write(i, operands[1], values[0], state)
