@@ -215,8 +215,8 @@ class CellCipher:
     def _lend(self, *loan: object) -> None:
         """Lend nothing: there is no core to lend to."""
 
-    def _reclaim(self) -> int:
-        return 0
+    def _reclaim(self) -> bool:
+        return False
 
     def _crypt(self, payload: Buffer) -> bytes:
         raise NotImplementedError

@@ -31,9 +31,9 @@ def crypt_each(ciphers: Iterable[CellCipher], buffer: WritableBuffer, cell_forma
     """
     queue = ciphers if type(ciphers) in (list, tuple) else list(ciphers)
     if core is not None:
-        count = core.crypt_each(queue, buffer, cell_format)
-        if count is not None:
-            return int(count)
+        done: int | None = core.crypt_each(queue, buffer, cell_format)
+        if done is not None:
+            return done  # and no call after that one: where no frame is left, it would fail with all written
     return _crypt_each(list(queue), buffer, cell_format)
 
 

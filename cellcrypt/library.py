@@ -1,8 +1,11 @@
 """LibraryCipher: CellCipher over a library's AES.
 
-Rules of this file: arguments are checked before anything is written (the gate is buffers.py); the position moves last,
-and by what was written; one thread at a time is inside, a second gets ConcurrentUseError. What is lent to the core is
-taken back before anything here runs.
+Rules of this file: arguments are checked before anything is written (the gate is buffers.py); one thread at a time is
+inside, a second gets ConcurrentUseError; what is lent to the core is taken back before anything here runs.
+
+Any line can be the last one: KeyboardInterrupt comes between two of them, RecursionError at any call. So the position
+moves before the first byte is written and back after the last one is restored, and nothing else is kept beside it: what
+is made ahead knows its own place, and what the core has used is counted by the core for the cipher's whole life.
 """
 
 from __future__ import annotations
@@ -26,13 +29,18 @@ _UNFAILING = frozenset({"cryptography", "pycryptodome"})
 
 
 class _Ahead:
-    """Key stream made ahead of need: bytes `start` to `end` of `store` are the next ones of the key stream."""
+    """Key stream made ahead of need: the first `have` bytes of `store` are those from position `first` on."""
 
-    __slots__ = ("end", "start", "store")
+    __slots__ = ("first", "have", "store")
 
     def __init__(self, length: int) -> None:
         self.store = memoryview(bytearray(length))
-        self.start = self.end = 0
+        self.first = self.have = 0
+
+    def start(self, position: int) -> int:
+        """Return where in `store` the byte at `position` is; `have` where it was not made."""
+        start = position - self.first
+        return start if 0 <= start <= self.have else self.have
 
 
 class LibraryCipher(CellCipher):
@@ -48,11 +56,10 @@ class LibraryCipher(CellCipher):
         "_iv",
         "_key",
         "_keystream",
-        "_lent",
         "_lookahead",
+        "_moved",
         "_path",
         "_payload_len",
-        "_position",
         "_scratch",
     )
 
@@ -61,11 +68,10 @@ class LibraryCipher(CellCipher):
     _iv: bytes
     _key: bytearray
     _keystream: Keystream | None
-    _lent: bool
     _lookahead: int
+    _moved: int  # the position, less what the core has used
     _path: str
     _payload_len: int
-    _position: int
     _scratch: bytearray | None
 
     def __new__(cls, backend: str, key: bytes, iv: bytes, payload_len: int, path: str, lookahead: int) -> Self:
@@ -75,8 +81,7 @@ class LibraryCipher(CellCipher):
         self._key = bytearray(key)
         self._iv = iv
         self._keystream = self._opened(_backends.load(backend))
-        self._position = 0
-        self._lent = False
+        self._moved = 0
         # The byte and word paths make a cell's key stream first; so does every path that makes it ahead.
         ahead = lookahead > 0 or path != "fused"
         self._ahead = _Ahead(payload_len + lookahead) if ahead else None
@@ -123,21 +128,26 @@ class LibraryCipher(CellCipher):
             self._give()
 
     def _one_claimed(self, keystream: Keystream, view: memoryview, source: memoryview | None = None) -> None:
+        length, scratch, made = len(view), self._scratch, None
         if self._ahead is not None:
-            made = self._from_ahead(keystream, self._ahead, len(view))
-            if source is not None:
-                view[:] = source
-            XOR[self._path](view, made)
-        elif self._scratch is None:
-            if source is not None:
-                view[:] = source
-            keystream.xor_into(self._position, view)
-        else:
-            scratch = self._scratch
+            made = self._from_ahead(keystream, self._ahead, length)
+        elif scratch is not None:
             scratch[:] = view if source is None else source
             self._xor_into(keystream, memoryview(scratch))
-            view[:] = scratch
-        self._position += len(view)
+            source = memoryview(scratch)
+        before = bytes(view)
+        self._moved += length
+        try:
+            if source is not None:
+                view[:] = source
+            if made is not None:
+                XOR[self._path](view, made)
+            elif scratch is None:
+                self._xor_into(keystream, view, -length)
+        except BaseException:
+            view[:] = before
+            self._moved -= length
+            raise
 
     # -- many cells --------------------------------------------------------------------------------------------------
 
@@ -158,8 +168,8 @@ class LibraryCipher(CellCipher):
                 except BackendUnavailable as error:
                     raise BackendUnavailable(f"{error} ({first} of {count} cells are done)") from None
                 part = view[first * cell_len : (first + cells) * cell_len]
+                self._moved += len(made)
                 XOR_CELLS[self._path](part, header_len, payload_len, made, True)
-                self._position += len(made)
             return count
         finally:
             self._give()
@@ -170,7 +180,7 @@ class LibraryCipher(CellCipher):
         try:
             out = bytearray(length)
             self._make(keystream, memoryview(out))
-            self._position += length
+            self._moved += length
             return bytes(out)
         finally:
             self._give()
@@ -181,48 +191,47 @@ class LibraryCipher(CellCipher):
         """Take this thread's turn, which `_give` ends, if `length` bytes are left, and take back what was lent."""
         if not self._take():
             raise refusal(True, False, 0, length)
-        if self._lent:
-            self._take_back()
-        keystream = self._keystream
-        if keystream is not None and self._position + length <= END:
-            return keystream
-        self._give()
-        raise refusal(False, keystream is None, self._position, length)
+        try:
+            keystream, position = self._keystream, self.position
+            if self._reclaim() and not self._lookahead:
+                cast(LendingKeystream, keystream).take_back(position)
+            if keystream is None or position + length > END:
+                raise refusal(False, keystream is None, position, length)
+        except BaseException:
+            self._release()
+            raise
+        return keystream
 
     def _give(self) -> None:
         """Lend to the core what the next cell needs, and end this thread's turn."""
-        if core is not None and self._keystream is not None:
-            lend = getattr(self._keystream, "lend", None)
-            ahead, path, length = self._ahead, self._path, self._payload_len
-            left = min(END - self._position, 1 << 62)
-            if self._lookahead and ahead is not None:
-                self._lend(None, ahead.store, None, ahead.start, ahead.end, path, length, left)
-                self._lent = True
-            elif lend is not None and self._scratch is None:
-                store = None if ahead is None else ahead.store
-                cell = None if store is None else store[:length]
-                self._lend(lend(self._position), store, cell, 0, 0, path, length, left)
-                self._lent = True
-        self._release()
+        try:
+            if core is not None and self._keystream is not None:
+                self._lend_next(self._keystream)
+        except Exception:
+            pass  # nothing is lent, so the next call comes here, and says what is wrong if it still is
+        finally:
+            self._release()
 
-    def _take_back(self) -> None:
-        used = self._reclaim()
-        self._lent = False
-        self._position += used
-        if self._lookahead and self._ahead is not None:
-            self._ahead.start += used
-        elif self._keystream is not None:
-            cast(LendingKeystream, self._keystream).take_back(self._position)
+    def _lend_next(self, keystream: Keystream) -> None:
+        lend = getattr(keystream, "lend", None)
+        ahead, path, length, position = self._ahead, self._path, self._payload_len, self.position
+        left = min(END - position, 1 << 62)
+        if self._lookahead and ahead is not None:
+            self._lend(None, ahead.store, None, ahead.start(position), ahead.have, path, length, left)
+        elif lend is not None and self._scratch is None:
+            store = cell = None
+            if ahead is not None:
+                store, ahead.have = ahead.store, 0  # the core fills it
+                cell = store[:length]
+            self._lend(lend(position), store, cell, 0, 0, path, length, left)
 
     def _lent_failed(self, error: BaseException | None) -> NoReturn:
-        # The library's context is not trusted again: it is not told its position, so it opens another.
-        self._position += self._reclaim()
-        self._lent = False
+        # The loan has ended. The context is not told its position, so it is not trusted again and another is opened.
         raise BackendUnavailable(f"backend {self._backend!r} failed: {_backends.why(error or Exception())}") from None
 
     def _xor_into(self, keystream: Keystream, view: memoryview, skip: int = 0) -> None:
         try:
-            keystream.xor_into(self._position + skip, view)
+            keystream.xor_into(self.position + skip, view)
         except Exception as error:
             reason = f"backend {self._backend!r} failed: {_backends.why(error)}"
         else:
@@ -234,41 +243,42 @@ class LibraryCipher(CellCipher):
         have = 0
         if self._ahead is not None:
             ahead = self._ahead
-            have = min(ahead.end - ahead.start, len(out))
-            out[:have] = ahead.store[ahead.start : ahead.start + have]
+            rest = ahead.store[ahead.start(self.position) : ahead.have][: len(out)]
+            have = len(rest)
+            out[:have] = rest
         self._xor_into(keystream, out[have:], have)
-        if self._ahead is not None:
-            self._ahead.start += have
 
     def _from_ahead(self, keystream: Keystream, ahead: _Ahead, length: int) -> memoryview:
         """Return the next `length` bytes of key stream made ahead, after making more where they are too few."""
-        have = ahead.end - ahead.start
+        position, store = self.position, ahead.store
+        start = ahead.start(position)
+        have = ahead.have - start
         if have < length:
-            store = ahead.store
-            store[:have] = bytes(store[ahead.start : ahead.end])
-            more = min(max(length - have, self._lookahead), END - self._position - have)
+            rest = bytes(store[start : ahead.have])
+            ahead.have = start = 0
+            store[:have] = rest
+            ahead.first = position
+            ahead.have = have
+            more = min(max(length - have, self._lookahead), END - position - have)
             fresh = store[have : have + more]
             fresh[:] = bytes(more)
-            ahead.start, ahead.end = 0, have
             self._xor_into(keystream, fresh, have)
-            ahead.end = have + more
-        start = ahead.start
-        ahead.start = start + length
-        return ahead.store[start : start + length]
+            ahead.have = have + more
+        return store[start : start + length]
 
     # -- the position ------------------------------------------------------------------------------------------------
 
     @property
     def position(self) -> int:
-        return self._position + self._lent_used
+        return self._moved + self._lent_used
 
     def seek(self, position: int, /) -> None:
         position = check_position(position)
         self._claim(0)
         try:
-            self._position = position
             if self._ahead is not None:
-                self._ahead.start = self._ahead.end = 0
+                self._ahead.have = 0
+            self._moved = position - self._lent_used
         finally:
             self._give()
 
@@ -277,7 +287,7 @@ class LibraryCipher(CellCipher):
         try:
             twin = type(self)(self._backend, bytes(self._key), self._iv, self._payload_len, self._path, self._lookahead)
             twin._claim(0)
-            twin._position = self._position
+            twin._moved = self.position
             twin._give()
             return twin
         finally:
@@ -287,8 +297,7 @@ class LibraryCipher(CellCipher):
         if not self._take():
             raise refusal(True, False, 0, 0)
         try:
-            if self._lent:
-                self._take_back()
+            self._reclaim()
             keystream, self._keystream = self._keystream, None
             self._key[:] = bytes(len(self._key))
             if self._ahead is not None:

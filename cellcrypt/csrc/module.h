@@ -42,7 +42,8 @@ typedef struct {
     PyObject *cell;      /* the store's first payload_len octets, which live may fill with key stream; or NULL */
     size_t start, end;   /* of the store that is not used yet */
     xor_loop *loop;      /* how key stream meets payload; NULL: live does both */
-    uint64_t used, left; /* octets used since it was lent, and that may still be used */
+    uint8_t *before;     /* room for what stood where live writes, should it fail; NULL with a loop, which can't */
+    uint64_t left;       /* octets that may still be used */
 } Loan;
 
 typedef struct {
@@ -50,6 +51,7 @@ typedef struct {
     uint32_t state;       /* 0: native, open, free, path fused, and 2^64 blocks or more from the end */
     uint32_t payload_len; /* 1..65535 */
     Loan *loan;           /* of a LibraryCipher; NULL in a native one */
+    uint64_t lent_used;   /* octets that all of its loans have used */
     /* The stream, 64-aligned by hand since Python's allocator aligns to 16 (PyObject_Malloc). */
     uint8_t storage[sizeof(cc_stream) + 48];
 } Cipher;

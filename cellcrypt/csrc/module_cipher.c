@@ -537,8 +537,7 @@ static PyObject *get_position(PyObject *op, void *closure)
 
 static PyObject *get_lent_used(PyObject *op, void *closure)
 {
-    const Loan *loan = ((Cipher *)op)->loan;
-    return PyLong_FromUnsignedLongLong(loan ? loan->used : 0);
+    return PyLong_FromUnsignedLongLong(((Cipher *)op)->lent_used);
 }
 
 static PyObject *get_payload_len(PyObject *op, void *closure)

@@ -18,6 +18,18 @@ static PyObject *view_of(PyObject *object, const uint8_t *octets, size_t len, in
     return object ? Py_NewRef(object) : PyMemoryView_FromMemory((char *)octets, (Py_ssize_t)len, flags);
 }
 
+/* Let go of what view_of() gave for `object`. A view of bare memory ends here, even where a traceback or a debugger keeps it. */
+static void drop_view(PyObject *view, PyObject *object)
+{
+    if (view && !object && Py_REFCNT(view) > 1) {
+        PyObject *type, *error, *traceback;
+        PyErr_Fetch(&type, &error, &traceback);
+        Py_XDECREF(PyObject_CallMethod(view, "release", NULL));
+        PyErr_Restore(type, error, traceback); /* also clears what release() raised */
+    }
+    Py_XDECREF(view);
+}
+
 static int call_live(const Loan *loan, PyObject *source, PyObject *destination)
 {
     PyObject *arguments[] = {NULL, source, destination};
@@ -26,7 +38,29 @@ static int call_live(const Loan *loan, PyObject *source, PyObject *destination)
     return result ? 0 : -1;
 }
 
-/* One payload by what was lent: 1 done, 0 not possible (nothing written), -1 the library failed. `source` and
+/* live does it all. It is Python code in part, so an interrupt can end it when it has written already. */
+static int crypt_live(const Loan *loan, const uint8_t *in, uint8_t *out, size_t len, PyObject *source, PyObject *destination)
+{
+    PyObject *from = view_of(source, in, len, PyBUF_READ), *to = view_of(destination, out, len, PyBUF_WRITE);
+    memcpy(loan->before, out, len);
+    int status = from && to ? call_live(loan, from, to) : -1;
+    if (status)
+        memcpy(out, loan->before, len);
+    drop_view(from, source);
+    drop_view(to, destination);
+    return status;
+}
+
+static void end_loan(Cipher *self)
+{
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    cc_drop_loan(self);
+    PyErr_Restore(type, error, traceback);
+}
+
+/* One payload by what was lent: 1 done, 0 not possible, -1 the library failed, and the loan has ended; nothing is written
+ * then. `source` and
  * `destination` are objects with just these octets, or NULL. */
 static int crypt_lent(Cipher *self, const uint8_t *in, uint8_t *out, PyObject *source, PyObject *destination)
 {
@@ -37,11 +71,7 @@ static int crypt_lent(Cipher *self, const uint8_t *in, uint8_t *out, PyObject *s
         return 0;
     self->state |= TAKEN;
     if (!loan->loop) {
-        source = view_of(source, in, len, PyBUF_READ);
-        destination = view_of(destination, out, len, PyBUF_WRITE);
-        status = source && destination ? call_live(loan, source, destination) : -1;
-        Py_XDECREF(source);
-        Py_XDECREF(destination);
+        status = crypt_live(loan, in, out, len, source, destination);
     } else {
         if (loan->end - loan->start < len && loan->cell) {
             memset(loan->store.buf, 0, len);
@@ -57,16 +87,19 @@ static int crypt_lent(Cipher *self, const uint8_t *in, uint8_t *out, PyObject *s
         }
     }
     if (status == 0) {
-        loan->used += len;
+        self->lent_used += len;
         loan->left -= len;
-    }
+    } else if (status < 0)
+        end_loan(self);
     self->state &= ~(uint32_t)TAKEN;
     return status < 0 ? -1 : !status;
 }
 
-/* The library failed in what was lent: take it back and say so in cipher.py's words. */
+/* The library failed in what was lent: say so in library.py's words. An interrupt is none of its failures. */
 static PyObject *lent_failed(PyObject *op)
 {
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return NULL;
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
@@ -152,6 +185,7 @@ void cc_drop_loan(Cipher *self)
             PyBuffer_Release(&loan->store);
         Py_XDECREF(loan->cell);
         Py_XDECREF(loan->live);
+        PyMem_Free(loan->before);
         PyMem_Free(loan);
     }
 }
@@ -182,6 +216,10 @@ PyObject *cc_lend(PyObject *op, PyObject *args)
         loan->start = (size_t)start;
         loan->end = (size_t)end;
     }
+    if (!loan->loop && !(loan->before = PyMem_Malloc(self->payload_len))) {
+        cc_drop_loan(self);
+        return PyErr_NoMemory();
+    }
     if ((!loan->loop && !loan->live) || (loan->cell && !loan->live) || (loan->cell && loan->store.len < self->payload_len)
         || start < 0 || end < start || (loan->loop && end > loan->store.len)) {
         cc_drop_loan(self);
@@ -191,13 +229,10 @@ PyObject *cc_lend(PyObject *op, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _reclaim() -> octets used of what was lent, which is no longer lent. */
+/* _reclaim() -> whether anything was lent, which no longer is. */
 PyObject *cc_reclaim(PyObject *op, PyObject *nothing)
 {
-    Cipher *self = (Cipher *)op;
-    Loan *loan = self->loan;
-    PyObject *result = PyLong_FromUnsignedLongLong(loan ? loan->used : 0);
-    if (result)
-        cc_drop_loan(self);
-    return result;
+    int lent = ((Cipher *)op)->loan != NULL;
+    cc_drop_loan((Cipher *)op);
+    return PyBool_FromLong(lent);
 }
