@@ -112,10 +112,12 @@ CELL_LINES = (
     ),
     Line("XOR alone: by uint32, against by bytes", "xor[word,{n}]", "xor[byte,{n}]", 2.5),
 )
-#: tor1, with the native backend.
+#: With the native backend.
 ONION_LINES = (
     Line("tor1: relay forward of a foreign cell", "onion[tor1,native,relay_forward]", BARE, 1.0, None, False),
     Line("tor1: client send through three hops", "onion[tor1,native,send,3]", BARE, 8, 6, False),
+    Line("CGO: relay forward of a foreign cell", "onion[cgo,native,relay_forward]", BARE, 0.6, 0.45, False),
+    Line("CGO: relay originate, which rolls the keys", "onion[cgo,native,relay_originate]", BARE, 1.5, 1.0, False),
 )
 #: The kernel that the lines above without a kernel's name are about.
 BEST = "vaes512"

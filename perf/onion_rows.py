@@ -30,9 +30,11 @@ from .timer import now
 from .work import KEY, POOL, PerCell, Places, Work, WrongResult
 
 #: For each scheme the layout of its keys and its length in bytes.
-SCHEMES = {"tor1": ("tor1", 72)}
+SCHEMES = {"tor1": ("tor1", 72), "cgo": ("cgo", 160)}
 HASHES = {"tor1": "sha1"}
 HOPS = (1, 3)
+#: Where a payload's fields end for either scheme: CGO's tag, and tor1's header before that.
+FIELDS_LEN = 16
 
 Cells = Sequence[bytearray]
 Do = Callable[[Any], Any]
@@ -50,10 +52,11 @@ def _ways(scheme: str, backend: str, hops: int) -> tuple[Circuit, list[RelayLaye
 class Way:
     """One call on each of POOL cells, between what makes them and what follows them to their end.
 
-    `before` and `after` take a cell outside the clock; `after` returns whether all is well with it.
+    `before` and `after` take a cell outside the clock; `after` also gets what stood
+    in clear behind the fields of either scheme, and returns whether all is well with the cell.
     """
 
-    def __init__(self, call: Do, before: Do, after: Callable[[Any], bool], rng: random.Random) -> None:
+    def __init__(self, call: Do, before: Do, after: Callable[[Any, bytes], bool], rng: random.Random) -> None:
         self._call, self._before, self._after = call, before, after
         self._places = Places()
         self._clear = rng.randbytes(PAYLOAD_LEN)
@@ -73,7 +76,7 @@ class Way:
                 self._before(payload)
             seconds += _timed(self._call, pool)
             for payload in pool:
-                self._all_well &= self._after(payload)
+                self._all_well &= self._after(payload, self._clear[FIELDS_LEN:])
         return seconds
 
     def check(self) -> None:
@@ -97,6 +100,10 @@ def _foreign(payload: bytearray) -> None:
     payload[1:3] = b"\xff\xff"
 
 
+def _is_clear(payload: bytearray, clear: bytes) -> bool:
+    return payload[FIELDS_LEN:] == clear
+
+
 def _all(steps: Iterable[Do]) -> Do:
     steps = tuple(steps)
 
@@ -112,14 +119,14 @@ def _all(steps: Iterable[Do]) -> Do:
 def _send(scheme: str, backend: str, hops: int, rng: random.Random) -> Work:
     client, relays = _ways(scheme, backend, hops)
     travel = _all(relay.forward for relay in relays)
-    return Way(client.send, _nothing, lambda payload: travel(payload) is not None, rng)
+    return Way(client.send, _nothing, lambda payload, _: travel(payload) is not None, rng)
 
 
 def _receive(scheme: str, backend: str, hops: int, rng: random.Random) -> Work:
     """The circuit breaks at a cell that it does not recognize: a wrong value can't be."""
     client, relays = _ways(scheme, backend, hops)
     come = _all([relays[-1].originate, *(relay.backward for relay in relays[:-1][::-1])])
-    return Way(client.receive, come, lambda payload: len(client) == hops, rng)
+    return Way(client.receive, come, lambda payload, _: len(client) == hops, rng)
 
 
 def _relay_forward(scheme: str, backend: str, _: int, rng: random.Random) -> Work:
@@ -127,19 +134,19 @@ def _relay_forward(scheme: str, backend: str, _: int, rng: random.Random) -> Wor
     return Way(
         relay.forward,
         _all([_foreign, client.layers[0].forward]),
-        lambda payload: bool(payload[1:3] == b"\xff\xff"),
+        _is_clear,
         rng,
     )
 
 
 def _relay_own(scheme: str, backend: str, _: int, rng: random.Random) -> Work:
     client, (relay,) = _ways(scheme, backend, 1)
-    return Way(relay.forward, client.send, lambda payload: payload[1:3] == bytes(2), rng)
+    return Way(relay.forward, client.send, _is_clear, rng)
 
 
 def _relay_originate(scheme: str, backend: str, _: int, rng: random.Random) -> Work:
     client, (relay,) = _ways(scheme, backend, 1)
-    return Way(relay.originate, _nothing, lambda payload: client.receive(payload)[0] == 0, rng)
+    return Way(relay.originate, _nothing, lambda payload, _: client.receive(payload)[0] == 0, rng)
 
 
 def _relay_backward(scheme: str, backend: str, _: int, rng: random.Random) -> Work:
@@ -148,7 +155,7 @@ def _relay_backward(scheme: str, backend: str, _: int, rng: random.Random) -> Wo
     return Way(
         relay.backward,
         _foreign,
-        lambda payload: backward(payload) is None and bool(payload[1:3] == b"\xff\xff"),
+        lambda payload, clear: backward(payload) is None and _is_clear(payload, clear),
         rng,
     )
 
