@@ -55,13 +55,16 @@ struct cc_kernel {
     void (*expand)(uint8_t round_keys[CC_ROUND_KEYS], const uint8_t *key, size_t key_len);
 
     /* blocks of key stream from `counter` on, into out; any number; 128-bit carries are the caller's:
-     * counter.lo + blocks must not exceed 2^64. */
+     * counter.lo + blocks must not exceed 2^64. The counter may be a secret (Counter Galois Onion's is). */
     void (*keystream)(const uint8_t *round_keys, unsigned rounds, cc_counter counter, uint8_t *out, size_t blocks);
 
     /* The quick path for cells, or NULL. What cc_xor_cells does, less the accounts: of the stream it writes `spare` only,
      * and ctr.c moves `next` and `used`. ctr.c guarantees len >= 80, 1 <= used <= 16, count >= 1 and that the counter
      * blocks of the whole call do not carry out of next.lo. */
     void (*xor_cells)(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count);
+
+    /* xor_cells for one payload, or NULL; here too the counter may be a secret. */
+    void (*xor_one)(cc_stream *s, const uint8_t *in, uint8_t *out, size_t len);
 
     /* Zero every vector register that the others use: what stays in one can get into memory later, when a signal or the
      * dynamic linker (the first call of a function) saves registers on the stack. */

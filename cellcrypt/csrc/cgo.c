@@ -30,7 +30,7 @@ static void add_block(uint8_t *x, const uint8_t *y)
     memcpy(x, a, CC_BLOCK);
 }
 
-/* Constant time. */
+/* Constant time: whether two blocks are the same. */
 static int same_block(const uint8_t *x, const uint8_t *y)
 {
     uint64_t a[2], b[2];
@@ -49,21 +49,29 @@ static void et(const cc_cgo *c, uint8_t *payload, uint8_t command, const uint8_t
     add_block(payload, u);
 }
 
-/* PRF: AES-CTR of S from a block number that is the input's POLYVAL without its lowest six bits, and 31 t further on.
- * At most 31 + 7 blocks follow, so that no carry leaves those six bits. */
-static void seek_prf(cc_cgo *c, const uint8_t input[CC_CGO_TAG], unsigned t)
+/* PRF: AES-CTR of S from the counter that is the input's POLYVAL without its lowest six bits, plus 31 t. At most 31 + 7
+ * blocks follow, so no carry leaves those six bits. Unlike a position in a stream, this counter is a secret: the kernels'
+ * own calls take it without looking, while cc_xor_cells would ask whether it carries. */
+static cc_counter prf(const cc_cgo *c, const uint8_t input[CC_CGO_TAG], unsigned t)
 {
     uint8_t u[CC_BLOCK];
     c->polyval->product(u, c->s_hash, input);
-    c->s.next = load_counter(u);
-    c->s.next.lo = (c->s.next.lo & ~(uint64_t)63) + CC_CGO_PRF_T1 * t;
-    c->s.used = CC_BLOCK;
+    cc_counter start = load_counter(u);
+    start.lo = (start.lo & ~(uint64_t)63) + CC_CGO_PRF_T1 * t;
+    return start;
 }
 
 static void prf_into_rest(cc_cgo *c, uint8_t *payload, const uint8_t y_l[CC_CGO_TAG])
 {
-    seek_prf(c, y_l, 0);
-    cc_xor_cells(&c->s, payload + CC_CGO_TAG, payload + CC_CGO_TAG, CC_CGO_REST, CC_CGO_REST, 1);
+    uint8_t *rest = payload + CC_CGO_TAG, made[CC_CGO_PRF_T1 * CC_BLOCK];
+    c->s.next = prf(c, y_l, 0);
+    if (c->kernel->xor_one) {
+        c->kernel->xor_one(&c->s, rest, rest, CC_CGO_REST);
+        return;
+    }
+    c->kernel->keystream(c->s.round_keys, c->s.rounds, c->s.next, made, CC_CGO_PRF_T1);
+    cc_xor_wide(rest, rest, made, CC_CGO_REST);
+    cc_wipe(made, sizeof made);
 }
 
 /* Y_L of this cell becomes T'. */
@@ -98,12 +106,11 @@ static void set_keys(cc_cgo *c, const uint8_t *material)
     memcpy(c->nonce, material + CC_BLOCK, CC_CGO_TAG);
 }
 
-/* Update: all keys and the nonce anew, from PRF(Y_L, t = 1). */
-static void update(cc_cgo *c)
+/* PRF(Y_L, t = 1) makes what replaces keys and nonce. */
+void cc_cgo_update(cc_cgo *c)
 {
     uint8_t material[CC_CGO_MATERIAL(32)];
-    seek_prf(c, c->tag, 1);
-    c->kernel->keystream(c->s.round_keys, c->s.rounds, c->s.next, material, CC_CGO_MATERIAL(c->key_len) / CC_BLOCK);
+    c->kernel->keystream(c->s.round_keys, c->s.rounds, prf(c, c->tag, 1), material, CC_CGO_MATERIAL(c->key_len) / CC_BLOCK);
     set_keys(c, material);
     cc_wipe(material, sizeof material);
 }
@@ -119,14 +126,14 @@ static void crypt(cc_cgo *c, uint8_t *payload, uint8_t command)
 void cc_cgo_init(cc_cgo *c, const cc_kernel *kernel, const cc_polyval *polyval, cc_cgo_role role,
                  const uint8_t *material, size_t key_len)
 {
-    static const uint8_t zero[CC_BLOCK];
+    static const uint8_t no_iv[CC_BLOCK];
     memset(c, 0, sizeof *c);
     c->kernel = kernel;
     c->polyval = polyval;
     c->block = cc_block_beside(kernel);
     c->key_len = key_len;
     c->role = role;
-    cc_stream_init(&c->s, kernel, material + key_len + CC_BLOCK, key_len, zero);
+    cc_stream_init(&c->s, kernel, material + key_len + CC_BLOCK, key_len, no_iv);
     set_keys(c, material);
 }
 
@@ -135,17 +142,14 @@ void cc_cgo_originate(cc_cgo *c, uint8_t *payload, uint8_t command, uint8_t tag[
     memcpy(payload, c->nonce, CC_CGO_TAG);
     crypt(c, payload, command);
     memcpy(tag, payload, CC_CGO_TAG);
-    update(c);
+    cc_cgo_update(c);
 }
 
 int cc_cgo_receive(cc_cgo *c, uint8_t *payload, uint8_t command, uint8_t tag[CC_CGO_TAG])
 {
     memcpy(tag, payload, CC_CGO_TAG);
     crypt(c, payload, command);
-    if (!same_block(payload, c->nonce))
-        return 0;
-    update(c);
-    return 1;
+    return same_block(payload, c->nonce);
 }
 
 void cc_cgo_pass(cc_cgo *c, uint8_t *payload, uint8_t command)

@@ -6,8 +6,8 @@
  *   aes_block.c        AES and its inverse for one block
  *   cgo.c              ET, PRF, UIV+ and the operations of relay and client, as proposal 359 names them; written once
  *
- * Rules: those of cellcrypt.h. Nothing here branches on or addresses by a key, a payload, a tag or a nonce, but for one
- * bit a cell, which is public as soon as the caller acts on it: whether the cell was recognized.
+ * Rules: those of cellcrypt.h. Nothing here branches on a key, a payload, a tag or a nonce, or addresses by one. Whether a
+ * cell was recognized is public only once the caller acts on it, so it is the caller who then lets the keys roll.
  */
 #ifndef CELLCRYPT_CGO_H
 #define CELLCRYPT_CGO_H
@@ -64,7 +64,7 @@ typedef enum { CC_CGO_RELAY, CC_CGO_CLIENT } cc_cgo_role; /* relays encrypt, cli
 /* One direction of one hop. 64-aligned by its owner. */
 typedef struct {
     uint8_t powers[CC_POWERS];       /* J's POLYVAL key */
-    cc_stream s;                     /* S's AES key; position set anew for every use */
+    cc_stream s;                     /* S's AES key; `next` is set anew for every use, `used` stays 16 */
     uint8_t j[CC_ROUND_KEYS];        /* J's AES key; a client's is turned */
     uint8_t s_hash[CC_BLOCK];        /* S's POLYVAL key */
     uint8_t nonce[CC_CGO_TAG];       /* N: X_L of a cell that is this hop's own */
@@ -84,10 +84,14 @@ void cc_cgo_init(cc_cgo *c, const cc_kernel *kernel, const cc_polyval *polyval, 
 /* A cell that this hop is the far end of: put the nonce in, encrypt or decrypt, roll the keys. `tag`: as it crosses the relay's link. */
 void cc_cgo_originate(cc_cgo *c, uint8_t *payload, uint8_t command, uint8_t tag[CC_CGO_TAG]);
 
-/* A cell that may be for us: 1 and its tag, keys rolled, or 0. */
+/* A cell that may be this hop's own: 1 if it is, in constant time, and 0 if not. `tag`: what it began with. Where it is,
+ * cc_cgo_update must follow. */
 int cc_cgo_receive(cc_cgo *c, uint8_t *payload, uint8_t command, uint8_t tag[CC_CGO_TAG]);
 
-/* A cell of somebody else. */
+/* Update: all keys and the nonce anew, out of Y_L of the cell that was just received. */
+void cc_cgo_update(cc_cgo *c);
+
+/* Another hop's cell. */
 void cc_cgo_pass(cc_cgo *c, uint8_t *payload, uint8_t command);
 
 void cc_cgo_wipe(cc_cgo *c);

@@ -156,5 +156,5 @@ static void forget(void)
     cc_clear_sse();
 }
 
-const cc_kernel cc_aesni = {"aesni", cc_x86_expand, keystream, xor_cells, forget, aes_limit};
+const cc_kernel cc_aesni = {"aesni", cc_x86_expand, keystream, xor_cells, xor_one, forget, aes_limit};
 #endif

@@ -330,4 +330,4 @@ static void forget(void)
     cc_clear_sse();
 }
 
-const cc_kernel cc_portable = {"portable", expand, keystream, NULL, forget, aes_limit};
+const cc_kernel cc_portable = {"portable", expand, keystream, NULL, NULL, forget, aes_limit};

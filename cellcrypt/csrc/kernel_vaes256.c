@@ -102,5 +102,5 @@ TARGET static void forget(void)
     _mm256_zeroall();
 }
 
-const cc_kernel cc_vaes256 = {"vaes256", cc_x86_expand, keystream, xor_cells, forget, aes_limit};
+const cc_kernel cc_vaes256 = {"vaes256", cc_x86_expand, keystream, xor_cells, xor_one, forget, aes_limit};
 #endif

@@ -130,6 +130,8 @@ static PyObject *receive(Cgo *self, PyObject *const *args, Py_ssize_t nargs, PyO
     if (get_cell(self, "receive", args, nargs, names, &in) < 0)
         return NULL;
     int ours = cc_cgo_receive(state_of(self), in.payload, in.command, tag);
+    if (ours)
+        cc_cgo_update(state_of(self));
     release(&in);
     if (!ours)
         Py_RETURN_NONE;

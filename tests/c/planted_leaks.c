@@ -3,7 +3,8 @@
 #include "../../cellcrypt/csrc/kernel_vaes512.c"
 
 /* What taint.py takes for granted about cc_stream. */
-_Static_assert(offsetof(cc_stream, spare) + CC_BLOCK == 256 && offsetof(cc_stream, round_keys) == 0, "STREAM_SECRET of taint.py");
+_Static_assert(offsetof(cc_stream, round_keys) == 0 && offsetof(cc_stream, spare) + CC_BLOCK == 256, "STREAMS of taint.py");
+_Static_assert(offsetof(cc_stream, next) == 256 && sizeof(cc_counter) == 16, "STREAMS of taint.py");
 _Static_assert(16 * TABLED + WIDTH <= 16 * 256 + 64, "ARRAY of taint.py");
 
 #define SEEN TARGET __attribute__((visibility("default"), noinline))

@@ -24,10 +24,11 @@ import re
 from .disassembly import Constant, Function, Instruction, Library, Memory, Operand, Register
 from .values import PUBLIC, SECRET, State, Value, add, join, moved, pointer, taint
 
-#: The largest array on a kernel's stack, in octets: the two-round table with a vector more, two deltas, and a page of room.
+#: The largest array on a kernel's stack, in octets: the two-round table and one vector, two deltas, and a page of room.
 ARRAY = 16 * 256 + 64 + 2 * 64 + 4096
-#: Octets of cc_stream that are secret: round keys, then the spare block. The rest is public.
-STREAM_SECRET = 256
+#: Octets of cc_stream that are secret: round keys, then the spare block. The rest is public, except that Counter Galois
+#: Onion's counter, which comes next, is a secret too.
+STREAMS = {"stream": 256, "stream of a secret counter": 272}
 #: Functions of the C library that kernels may call. Their time depends on lengths and addresses.
 _EXTERNAL = frozenset({"memset", "memcpy", "cc_wipe"})
 
@@ -222,8 +223,9 @@ class Analysis:
     def _load(self, address: Value, size: int, state: State) -> Value:
         if address.region == "constants":
             return PUBLIC
-        if address.region == "stream":
-            known = not address.varies and address.distance is not None and address.distance >= STREAM_SECRET
+        if address.region in STREAMS:
+            secret = STREAMS[address.region]
+            known = not address.varies and address.distance is not None and address.distance >= secret
             return PUBLIC if known else SECRET
         if address.region.startswith("stack") and not address.varies and address.distance is not None:
             start = address.distance
@@ -248,8 +250,9 @@ class Analysis:
                 del state.stack[slot]
             if not address.varies:
                 state.stack[address.region, start, size] = value
-        elif address.region == "stream":
-            inside = not address.varies and address.distance is not None and address.distance + size <= STREAM_SECRET
+        elif address.region in STREAMS:
+            secret = STREAMS[address.region]
+            inside = not address.varies and address.distance is not None and address.distance + size <= secret
             if value == SECRET and not inside:
                 self._problem(i, "a secret goes to a public part of the stream")
         elif address.region == "constants":

@@ -19,7 +19,7 @@ from .disassembly import Function, Library, take_apart
 from .isa import instruction_set, may_use
 from .kit import CSRC, FLAGS, PROGRAMS, build
 from .taint import Analysis
-from .values import PUBLIC, Value, pointer
+from .values import PUBLIC, SECRET, Value, pointer
 
 pytestmark = [
     needs_core,
@@ -39,11 +39,17 @@ _EXPAND = {"rdi": pointer("round keys"), "rsi": pointer("key"), "rdx": PUBLIC}
 _BLOCK = {"rdi": pointer("round keys"), "rsi": PUBLIC, "rdx": pointer("out"), "rcx": pointer("block")}
 ENTRIES: dict[str, dict[str, Value]] = {
     "xor_cells": _CELLS,
+    "xor_one": {
+        "rdi": pointer("stream of a secret counter"),
+        "rsi": pointer("payload"),
+        "rdx": pointer("payload"),
+        "rcx": PUBLIC,
+    },
     "keystream": {
         "rdi": pointer("round keys"),
         "rsi": PUBLIC,
-        "rdx": PUBLIC,
-        "rcx": PUBLIC,
+        "rdx": SECRET,
+        "rcx": SECRET,
         "r8": pointer("out"),
         "r9": PUBLIC,
     },
@@ -123,6 +129,14 @@ def test_no_secret_decides_a_jump_or_an_address(source: str) -> None:
         if i.address not in reached and i.name not in ("nop", "xchg")
     ]
     assert not missed, "\n".join(missed[:20])
+
+
+def test_it_is_noticed_where_a_secret_counter_decides() -> None:
+    """As it would in a table of counters, for which a stream's is public."""
+    library = _extension()
+    (function,) = (f for f in library.of_source("kernel_vaes512.c") if f.name == "xor_cells")
+    arguments = _CELLS | {"rdi": pointer("stream of a secret counter")}
+    assert _run(library, function, arguments).problems
 
 
 @pytest.fixture(scope="module")
