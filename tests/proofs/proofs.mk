@@ -3,14 +3,15 @@
 # make ctgrind     no secret decides a jump or an address, by memcheck; machine code: tests/proofs/test_machine_code.py
 # make memory      no key and no key stream is left in memory after close() or deletion
 # make processors  every known answer as older processors, and with each kernel
+# make tsan        no data race while threads use one cipher and many, by ThreadSanitizer
 #
 # What a proof needs must be there: otherwise it fails rather than skips.
 
-.PHONY: proofs exact billion ctgrind memory processors
+.PHONY: proofs exact billion ctgrind memory processors tsan
 
 PROVE = CELLCRYPT_FULL=1 CELLCRYPT_REQUIRE="core,cc,$(1)" $(BIN)/python -m pytest -p no:cacheprovider $(2)
 
-proofs: exact billion ctgrind memory processors
+proofs: exact billion ctgrind memory processors tsan
 
 exact: $(VENV)/installed
 	$(call PROVE,cryptography,tests/proofs/test_exact.py)
@@ -26,3 +27,6 @@ memory: $(VENV)/installed
 
 processors: $(VENV)/installed
 	$(call PROVE,qemu-x86_64,tests/proofs/test_processors.py)
+
+tsan: $(VENV)/installed
+	$(call PROVE,libtsan,tests/proofs/test_threads_sanitized.py)
