@@ -53,7 +53,7 @@ def build(
     extra: Sequence[str] = (),
 ) -> Path:
     """Compile and link `sources` into `target`."""
-    run(tool(compiler), *flags, *extra, *sources, "-o", target)
+    run(tool(compiler), *flags, *sources, *extra, "-o", target)
     return target
 
 
