@@ -248,6 +248,8 @@ def make(
         check_payload_len(payload_len),
         check_path(path),
     )
+    if kernel is not None and not isinstance(kernel, str):
+        raise TypeError(f"kernel must be a str or None, got {type(kernel).__name__}")
     name = _backends.choose(backend)
     if name == "native":
         return cast(CellCipher, core.native_cipher(*checked, _backends.choose_kernel(kernel)))

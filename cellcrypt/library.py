@@ -178,7 +178,10 @@ class LibraryCipher(CellCipher):
         length = whole(length, "length", "bytes")
         keystream = self._claim(length)
         try:
-            out = bytearray(length)
+            try:
+                out = bytearray(length)
+            except OverflowError:
+                raise MemoryError from None
             self._make(keystream, memoryview(out))
             self._moved += length
             return bytes(out)

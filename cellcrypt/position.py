@@ -28,6 +28,12 @@ def refusal(taken: bool, closed: bool, position: int, length: int) -> CellcryptE
     )
 
 
+def check_left(position: int, length: int) -> None:
+    """Raise KeystreamExhausted unless `length` bytes of key stream are left."""
+    if position + length > END:
+        raise refusal(False, False, position, length)
+
+
 def check_position(position: int) -> int:
     """Return `position` as an int from 0 to 16 * 2**128 - 1; raises as `seek`."""
     position = whole(position, "position", "bytes")

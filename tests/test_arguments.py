@@ -98,7 +98,7 @@ def test_names_of_a_wrong_type(subject: Subject, bad: Any) -> None:
     kind = type(bad).__name__
     _raises(TypeError, f"path must be a str, got {kind}", subject.cipher, KEY, path=bad)
     _raises(TypeError, f"backend must be a str or None, got {kind}", CellCipher, KEY, backend=bad)
-    _raises((TypeError if subject.backend == "native" else ValueError), "kernel .*", subject.cipher, KEY, kernel=bad)
+    _raises(TypeError, f"kernel must be a str or None, got {kind}", subject.cipher, KEY, kernel=bad)
 
 
 @each_backend
@@ -220,7 +220,17 @@ def test_positions_and_lengths(subject: Subject) -> None:
     _raises(exhausted, message.format(6), cipher.keystream, 6)
     _raises(exhausted, message.format(1018), cipher.crypt_cells, bytearray(1028), TOR_V4)
     _raises(exhausted, message.format(1018), crypt_each, [cipher] * 2, bytearray(1028), TOR_V4)
+    for length in (2**63, 2**64 + 6, 2**140):  # more than memory has, too
+        _raises(exhausted, message.format(length), cipher.keystream, length)
     assert cipher.position == END - 5
+    cipher.seek(0)
+    _raises(exhausted, f"{END + 1} bytes of key stream were asked for, {END} bytes .*", cipher.keystream, END + 1)
+    for length in (2**62, 2**63, 2**64 + 6, END):
+        _raises(MemoryError, ".*", cipher.keystream, length)
+    assert cipher.position == 0
+    cipher.close()
+    for length in (5, 2**63, END + 1):
+        _raises(cellcrypt.ClosedError, "the cipher is closed", cipher.keystream, length)
 
 
 @each_backend

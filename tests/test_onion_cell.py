@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import struct
 from typing import Any
 
@@ -94,10 +95,31 @@ def test_fields_out_of_range_write_nothing(cell: RelayCell, layout: RelayLayout,
 
 
 @pytest.mark.parametrize("field", ["command", "stream_id", "recognized"])
-def test_fields_of_a_wrong_type(field: str) -> None:
-    wrong: Any = "2"
-    with pytest.raises(TypeError, match=f"{field} must be an int, got str"):
+@pytest.mark.parametrize("wrong", ["2", b"", b"2", b"22", None, True, 2.0])
+def test_fields_of_a_wrong_type(field: str, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"{field} must be an int, got {type(wrong).__name__}"):
         RelayCell(**{"command": 2, field: wrong}).pack()
+
+
+@pytest.mark.parametrize("field", ["data", "digest"])
+def test_bytes_of_a_wrong_type(field: str) -> None:
+    for wrong in ("2", 2, None, [2]):
+        values: dict[str, Any] = {"command": 2, field: wrong}
+        with pytest.raises(TypeError, match=f"{field} must be a bytes-like object, got {type(wrong).__name__}"):
+            RelayCell(**values).pack()
+    gappy: dict[str, Any] = {"command": 2, field: memoryview(bytes(8))[::2]}
+    with pytest.raises(BufferError, match=f"{field} must be C-contiguous"):
+        RelayCell(**gappy).pack()
+
+
+def test_data_is_counted_in_bytes_whatever_its_items() -> None:
+    words: Any = array.array("I", range(100))
+    assert RelayCell(2, data=words).length == 400
+    assert RelayCell.parse(RelayCell(2, data=words).pack()).data == words.tobytes()
+    with pytest.raises(RelayCellError, match="data must be at most 498 bytes in layout tor1, got 800"):
+        RelayCell(2, data=words * 2).pack()
+    digest: Any = bytearray(b"abcd")
+    assert RelayCell.parse(RelayCell(2, digest=digest).pack()).digest == b"abcd"
 
 
 @pytest.mark.parametrize("length", [0, 508, 510])

@@ -197,6 +197,29 @@ def test_a_layer_that_fails_half_way_breaks_the_circuit() -> None:
 # -- circuits ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("wrong", [None, "3", 3.0, -1, 256, 2**70])
+def test_a_wrong_command_changes_nothing(wrong: Any) -> None:
+    """Not every layer asks for it: all of a circuit's layers, or none, may move."""
+    mixed = HopKeys.from_key_material(material(160), "cgo")
+    circuits = [Circuit([ClientLayer(hop_keys(0)), ClientLayer(mixed), ClientLayer(hop_keys(2))]) for _ in range(2)]
+    payload = plain(0)
+    for call in (circuits[0].send, circuits[0].receive):
+        with pytest.raises((TypeError, ValueError), match=r"command must be (an int|0 to 255), got"):
+            call(payload, command=wrong)
+        assert payload == plain(0)
+    sent = [plain(0), plain(0)]
+    assert circuits[0].send(sent[0], command=9) == circuits[1].send(sent[1], command=9)
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("wrong", [None, "0", 1.0, slice(0, 1), b""])
+def test_a_hop_of_a_wrong_type(wrong: Any) -> None:
+    payload = plain(0)
+    with pytest.raises(TypeError, match=f"hop must be an int, got {type(wrong).__name__}"):
+        three_hops()[0].send(payload, wrong)
+    assert payload == plain(0)
+
+
 def test_hops_count_from_both_ends() -> None:
     client, relays = three_hops()
     for hop, number in ((0, 0), (1, 1), (2, 2), (-1, 2), (-2, 1), (-3, 0)):
@@ -282,6 +305,12 @@ def test_key_material_of_a_wrong_length(layout: str) -> None:
 def test_layouts_are_never_guessed(layout: Any) -> None:
     with pytest.raises(ValueError, match="layout must be one of tor1, kdf-tor, ntor, hs-v3"):
         HopKeys.from_key_material(bytes(92), layout)
+
+
+def test_material_in_the_place_of_the_layout_is_not_shown() -> None:
+    swapped: Any = material(92)
+    with pytest.raises(ValueError, match=r"layout must be one of .*, got bytes$"):
+        HopKeys.from_key_material(b"ntor", swapped)
 
 
 def test_layouts_of_one_length_differ() -> None:

@@ -41,6 +41,7 @@ BROKEN = {
     "test-missing-module": "ModuleNotFoundError: No module named 'cellcrypt_test_absent'",
     "test-broken": "ZeroDivisionError",
     "test-exits": "SystemExit",
+    "test-speechless": "Speechless: (str() of it raises ZeroDivisionError)",
 }
 
 PYPROJECT = """
@@ -73,6 +74,7 @@ test-missing-name = "cellcrypt_test_plugins:absent"
 test-missing-module = "cellcrypt_test_absent:Good"
 test-broken = "cellcrypt_test_broken:Good"
 test-exits = "cellcrypt_test_exits:Good"
+test-speechless = "cellcrypt_test_plugins:speechless"
 native = "cellcrypt_test_plugins:Wrong"
 cryptography = "cellcrypt_test_plugins:Wrong"
 """

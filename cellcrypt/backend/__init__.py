@@ -116,8 +116,11 @@ def _adapter(name: str) -> Adapter:
 
 
 def why(error: BaseException) -> str:
-    """Return an exception as a reason in one line."""
-    text = str(error)
+    """Return an exception as a reason in one line; one that can't say what it is, by its type."""
+    try:
+        text = str(error)
+    except Exception as another:
+        text = f"(str() of it raises {type(another).__name__})"
     return text if isinstance(error, ValueError | BackendUnavailable) and text else f"{type(error).__name__}: {text}"
 
 

@@ -245,9 +245,11 @@ static Py_ssize_t count_cells(State *state, PyObject *cell_format, size_t payloa
             Py_XDECREF(payload);
             if (PyErr_Occurred())
                 return -1;
-            state->header_len = (uint32_t)header_value;
-            state->payload_len = (uint32_t)payload_value;
-            Py_XSETREF(state->last_format, Py_NewRef(cell_format));
+            if (header_value >= 0 && header_value <= 255 && payload_value >= 1 && payload_value <= 65535) {
+                state->header_len = (uint32_t)header_value;
+                state->payload_len = (uint32_t)payload_value;
+                Py_XSETREF(state->last_format, Py_NewRef(cell_format));
+            }
         }
     }
     if (LIKELY(cell_format == state->last_format && state->payload_len == payload_len)) {
@@ -331,6 +333,10 @@ PyObject *cc_crypt_each(PyObject *module, PyObject *const *args, Py_ssize_t narg
     Py_ssize_t count = count_cells(state, args[2], payload_len, (size_t)view.len, &header_len);
     /* count_cells can have run Python code, which can have changed the list. */
     if (count != ciphers || PySequence_Fast_GET_SIZE(args[0]) != ciphers) {
+        if (count < 0 && !PyErr_ExceptionMatches(PyExc_Exception)) { /* an interrupt, no refusal */
+            PyBuffer_Release(&view);
+            return NULL;
+        }
         PyErr_Clear();
         goto look_closer;
     }
@@ -369,6 +375,13 @@ static PyObject *cipher_keystream(PyObject *op, PyObject *length_object)
     if (!checked)
         return NULL;
     Py_ssize_t length = PyLong_AsSsize_t(checked);
+    if (length < 0) { /* more than memory has, perhaps more than the key stream, which is to be said first */
+        PyErr_Clear();
+        PyObject *position = check_state(self, 0) ? NULL : position_of(self);
+        Py_XDECREF(position ? cc_call_python("cellcrypt.position", "check_left", "(NO)", position, checked) : NULL);
+        if (!PyErr_Occurred())
+            PyErr_NoMemory();
+    }
     Py_DECREF(checked);
     if (length < 0)
         return NULL;

@@ -83,7 +83,7 @@ class RelayCell:
     @property
     def length(self) -> int:
         """Bytes of data."""
-        return len(self.data)
+        return memoryview(self.data).nbytes
 
     def pack_into(self, payload: Buffer, layout: RelayLayout = TOR1) -> None:
         """Write the cell into `payload`: header, data, 4 zero bytes, random padding.
@@ -103,6 +103,7 @@ class RelayCell:
 
         Raises: RelayCellError (a field out of range).
         """
+        data = readable(self.data, "data")
         payload = bytearray()
         absent = {"recognized", "stream_id", "digest"}
         for field, length in layout.fields:
@@ -115,9 +116,9 @@ class RelayCell:
                     f"{field} must be zero, since command {self.command} has none in layout {layout.name}"
                 )
         capacity = PAYLOAD_LEN - len(payload)
-        if self.length > capacity:
-            raise RelayCellError(f"data must be at most {capacity} bytes in layout {layout.name}, got {self.length}")
-        payload += self.data
+        if len(data) > capacity:
+            raise RelayCellError(f"data must be at most {capacity} bytes in layout {layout.name}, got {len(data)}")
+        payload += data
         payload += bytes(min(_ZERO_PADDING, PAYLOAD_LEN - len(payload)))
         payload += os.urandom(PAYLOAD_LEN - len(payload))
         return payload
@@ -125,12 +126,13 @@ class RelayCell:
     def _packed(self, field: str, length: int) -> bytes:
         if field == "tag":
             return bytes(length)
-        value: int | bytes = getattr(self, field)
-        if isinstance(value, bytes):
-            if len(value) not in (0, length):
-                raise RelayCellError(f"{field} must be {length} bytes, got {len(value)}")
-            return value or bytes(length)
-        if not isinstance(value, int):
+        if field == "digest":
+            digest = bytes(readable(self.digest, field))
+            if len(digest) not in (0, length):
+                raise RelayCellError(f"{field} must be {length} bytes, got {len(digest)}")
+            return digest or bytes(length)
+        value: int = getattr(self, field)
+        if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{field} must be an int, got {type(value).__name__}")
         try:
             return value.to_bytes(length, "big")

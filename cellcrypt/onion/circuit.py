@@ -11,6 +11,7 @@ recognizes it; the layers behind that hop were never on it and don't move.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import index
 from typing import Self
 
 from ..buffers import Buffer
@@ -18,6 +19,16 @@ from .errors import NoSuchHop, UnrecognizedCell
 from .layers import RELAY, ClientLayer
 
 _BROKEN = "the circuit is broken, since a backward cell was recognized by none of its hops or a layer failed half-way"
+
+
+def _check_command(command: int) -> None:
+    """Raise TypeError or ValueError unless `command` is 0 to 255: before any layer moves, since not every one asks."""
+    try:
+        known = 0 <= index(command) <= 255
+    except TypeError:
+        raise TypeError(f"command must be an int, got {type(command).__name__}") from None
+    if not known:
+        raise ValueError(f"command must be 0 to 255, got {command}")
 
 
 class Circuit:
@@ -78,10 +89,14 @@ class Circuit:
         Raises (nothing written, nothing moved): NoSuchHop, TypeError, BufferError, PayloadLengthError, UnrecognizedCell
         (the circuit is broken), ClosedError. An error of a nearer hop's layer after that breaks the circuit.
         """
+        if command is not RELAY:  # one object in CPython, else checked for nothing
+            _check_command(command)
         try:
             originate, nearer = self._routes[hop]
         except IndexError:
             raise self._no_hop(hop) from None
+        except (TypeError, ValueError):
+            raise TypeError(f"hop must be an int, got {type(hop).__name__}") from None
         tag = originate(payload, command)
         try:
             for forward in nearer:
@@ -101,6 +116,8 @@ class Circuit:
         Raises: UnrecognizedCell: no hop recognized it; the payload is overwritten and the circuit broken. Nothing
         written, nothing moved: NoSuchHop (there is none yet), TypeError, BufferError, PayloadLengthError, ClosedError.
         """
+        if command is not RELAY:  # one object in CPython, else checked for nothing
+            _check_command(command)
         hop = 0
         try:
             for backward in self._backward:

@@ -137,7 +137,9 @@ class HopKeys:
         try:
             choices = LAYOUTS[layout]
         except (KeyError, TypeError):
-            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}") from None
+            # What is no str may be the material, in the wrong place.
+            shown = repr(layout) if isinstance(layout, str) else type(layout).__name__
+            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {shown}") from None
         view = readable(material, "material")
         for choice in choices:
             if choice.length == len(view):
