@@ -82,6 +82,7 @@ def _calls(subject: Subject) -> tuple[list[Callable[[], Any]], list[Any]]:
         TOR_V3,
         TOR_V4,
         CellCipher,
+        type(cipher),
         None,
     ]
 
