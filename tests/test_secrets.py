@@ -114,7 +114,7 @@ def _reachable(root: object) -> list[bytes]:
 
 def _own_memory(thing: object) -> bytes:
     """Return the memory of the object itself, which for the compiled type holds the state."""
-    return ctypes.string_at(id(thing), sys.getsizeof(thing))
+    return ctypes.string_at(id(thing), thing.__sizeof__())
 
 
 @each_subject
