@@ -239,8 +239,9 @@ def _threads(asked: Asked) -> Iterator[Group]:
 
 
 def _schemes(asked: Asked) -> Iterator[Group]:
-    cells = max(2000, asked.cells // 10)
     for backend in (one for one in asked.backends if one != "pycryptodome"):
+        # Where a scheme is computed in Python, a cell takes milliseconds.
+        cells = max(200, asked.cells // (10 if backend == "native" else 1000))
         made = []
         for scheme in onion_rows.SCHEMES:
             for row in onion_rows.role_rows(scheme, backend, cells):
