@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from cellcrypt import backends
 from cellcrypt.onion import PAYLOAD_LEN
 
+from . import timer
 from .asked import BARE, ONION_LINES, asked_table
 from .bench_cells import _positive
 from .common import check_output, fail, general_metadata
@@ -40,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--backend", choices=BACKENDS, help="default: native where it is usable, else cryptography")
     add("--scheme", action="append", choices=tuple(SCHEMES), help="repeatable; default: all")
     add("--quick", action="store_true")
+    add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")
     add("--resume", action="store_true", help="go on with what the output has")
     add("--table", metavar="FILE", help="measure nothing, show the table of FILE")
     add("--group", help=argparse.SUPPRESS)
@@ -75,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the table."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
+    timer.use(options.cpu_time)
     if options.table:
         show(options.table)
         return
