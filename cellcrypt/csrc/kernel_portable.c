@@ -20,6 +20,9 @@
 #define AT_ONCE (2 * FOUR) /* blocks in one set of planes */
 #define PLANES 8
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* how a 32-bit processor passes vectors: none leaves this file */
+#endif
 typedef uint64_t plane __attribute__((vector_size(16)));
 
 /* ---- arithmetic, 128 field elements at once; field `hi` is the coefficient of w, z or y ---- */
