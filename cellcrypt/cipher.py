@@ -41,7 +41,7 @@ class CellCipher:
         lookahead: bytes of key stream that may be made ahead of need, 0 to 2**30. It trades memory for latency;
             native makes none, its kernels being quicker than the look into a cache.
         kernel: a name from `backends()["native"].kernels`, for tests and studies; None for what CELLCRYPT_KERNEL says,
-            else the best that this processor has. Only with backend native.
+            else the best that this processor has. Naming one means backend native.
 
     Raises:
         TypeError: an argument of a wrong type. BufferError: key or iv not contiguous. ValueError: a wrong length, an
@@ -250,7 +250,7 @@ def make(
     )
     if kernel is not None and not isinstance(kernel, str):
         raise TypeError(f"kernel must be a str or None, got {type(kernel).__name__}")
-    name = _backends.choose(backend)
+    name = _backends.choose("native" if backend is None and kernel is not None else backend)
     if name == "native":
         return cast(CellCipher, core.native_cipher(*checked, _backends.choose_kernel(kernel)))
     if kernel is not None:
@@ -261,5 +261,6 @@ def make(
     return LibraryCipher(name, bytes(key_view), bytes(iv_view), *others, ahead)
 
 
+make.__qualname__ = "CellCipher"  # what a TypeError for a missing or misspelt argument calls it
 if not TYPE_CHECKING and core is not None:
     CellCipher = core.CellCipher

@@ -6,7 +6,11 @@ Rules of this file: imports nothing of ours but the core; whoever wants the core
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
+
+#: The folder that cellcrypt is loaded from: a clone in the current folder hides an installed package.
+LOCATION = Path(__file__).resolve().parent
 
 #: The module cellcrypt._core, or None.
 core: Any
@@ -15,4 +19,8 @@ reason: str | None
 try:
     core, reason = importlib.import_module("cellcrypt._core"), None
 except ImportError as error:
-    core, reason = None, f"the C core was not built or can't be loaded ({error}); to get it, install with a C compiler"
+    core = None
+    reason = (
+        f"the C core was not built or can't be loaded ({error}) in {LOCATION}; to get it, install with a C compiler; "
+        "to run from a folder of sources, install that folder itself: pip install -e"
+    )

@@ -23,8 +23,15 @@ def collect() -> dict[str, Any]:
         default_reason = None
     except (CellcryptError, ValueError) as error:
         default, default_reason = None, str(error)
+    kernel, kernel_reason = None, None
+    if default == "native":
+        try:
+            kernel = backend.choose_kernel(None)
+        except (CellcryptError, ValueError) as error:
+            kernel_reason = str(error)
     return {
         "cellcrypt": version("cellcrypt"),
+        "location": str(compiled.LOCATION),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.release()}",
         "processor": {
@@ -36,6 +43,8 @@ def collect() -> dict[str, Any]:
         "backends": {name: asdict(found) for name, found in backend.backends().items()},
         "default_backend": default,
         "default_backend_reason": default_reason,
+        "default_kernel": kernel,
+        "default_kernel_reason": kernel_reason,
     }
 
 
@@ -57,6 +66,7 @@ def _text(found: dict[str, Any]) -> str:
     missing = [name for name, present in processor["features"].items() if not present]
     lines = [
         f"cellcrypt {found['cellcrypt']}, {found['python']}, {found['system']}",
+        f"loaded from {found['location']}",
         f"processor  {processor['model']} ({processor['architecture']})",
     ]
     if processor["features"]:
@@ -67,7 +77,10 @@ def _text(found: dict[str, Any]) -> str:
         usable = "usable" if state["usable"] else f"unavailable: {state['reason']}"
         kernels = f"; kernels {', '.join(state['kernels'])}" if state["kernels"] else ""
         lines.append(f"  {name:<14} {usable}{kernels}{'; ' + state['version'] if state['version'] else ''}")
-    lines.append(f"backend=None means {found['default_backend'] or 'nothing: ' + found['default_backend_reason']}")
+    meaning = found["default_backend"] or "nothing: " + found["default_backend_reason"]
+    if found["default_backend"] == "native":
+        meaning += f", kernel {found['default_kernel'] or 'none: ' + found['default_kernel_reason']}"
+    lines.append(f"backend=None means {meaning}")
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,9 @@ def test_text() -> None:
         assert ("usable" in line.split()[1]) == state.usable
         for word in (state.reason, state.version, *state.kernels):
             assert word is None or word in line
-    assert f"backend=None means {cellcrypt.CellCipher(bytes(16)).backend}" in lines
+    cipher = cellcrypt.CellCipher(bytes(16))
+    assert lines[-1] == f"backend=None means {cipher.backend}" + (f", kernel {cipher.kernel}" if cipher.kernel else "")
+    assert f"loaded from {Path(cellcrypt.__file__).resolve().parent}" in lines
 
 
 def test_json() -> None:
@@ -73,6 +76,23 @@ def test_without_core_and_library() -> None:
     for name in BUILT_IN[:3]:
         [line] = [line for line in said.splitlines() if line.split()[:1] == [name]]
         assert "unavailable: " in line
+
+
+def test_a_bad_kernel_is_explained() -> None:
+    if core is None:
+        pytest.skip("there is no core, so no kernel")
+    done = python(
+        "-m", "cellcrypt", "info", environment={"CELLCRYPT_KERNEL": "nonsense", "CELLCRYPT_BACKEND": "native"}
+    )
+    assert "kernel none: environment variable CELLCRYPT_KERNEL" in done.stdout.splitlines()[-1]
+
+
+def test_a_named_kernel_means_native() -> None:
+    if core is None:
+        pytest.skip("there is no core, so no kernel")
+    code = "from cellcrypt import CellCipher; print(CellCipher(bytes(16), kernel='portable'))"
+    done = python("-c", code, environment={"CELLCRYPT_BACKEND": "cryptography"})
+    assert "backend='native' kernel='portable'" in done.stdout
 
 
 def test_a_bad_variable_is_explained() -> None:

@@ -147,6 +147,8 @@ def load(name: str) -> Open:
             prove(found)
     except (Exception, SystemExit) as error:  # a plug-in that exits at import is broken too
         reason = why(error)
+        if isinstance(error, ModuleNotFoundError) and name in ("cryptography", "pycryptodome"):
+            reason += f"; to get it: pip install {name}"
     else:
         _proved[name] = found
         if name == "native":
