@@ -124,8 +124,9 @@ LOCAL void start_plain(walk *w, vec s[EACH_MOST], const int n, size_t blocks, co
  * block, `delta`. The table is indexed by the counter, which is public. */
 LOCAL vec two_rounds(const walk *w, vec counters)
 {
-    vec s = xor(big_endian(counters), broadcast(w->round_keys));
-    return enc(enc(s, broadcast(w->round_keys + 16)), broadcast(w->round_keys + 32));
+    const uint8_t *keys = w->round_keys;
+    __asm__ volatile("" : "+r"(keys)); /* these keys are rarely needed: not to be held in registers, then on the stack */
+    return enc(enc(xor(big_endian(counters), broadcast(keys)), broadcast(keys + 16)), broadcast(keys + 32));
 }
 
 CC_INLINE int table_holds(uint64_t lo, uint64_t blocks)
@@ -316,6 +317,10 @@ LOCAL spare_t last_group(walk *w, const head_t *head, const uint8_t *in, uint8_t
     prefetch(w, in, n);
     make_blocks(w, s, n, (left + 15) / 16, plan);
 
+    if (n > 2)
+        xor_first(head, in, out, s[0]);
+    EACH(i, n - 2, if (i >= 1) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH))););
+
     size_t end = left - 16, at = (size_t)(n - 2) * WIDTH; /* 16 octets before the end; the last but one vector */
     __m128i tail = load16(in + end), before, last;        /* before, last: the last two blocks of key stream */
 #if LANES == 1
@@ -331,9 +336,6 @@ LOCAL spare_t last_group(walk *w, const head_t *head, const uint8_t *in, uint8_t
     last = upper_half(two);
 #endif
     vec late = xor(s[n - 2], load(in + at));
-    if (n > 2)
-        xor_first(head, in, out, s[0]);
-    EACH(i, n - 2, if (i >= 1) store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH))););
     if (n == 2 && out == head->out + head->octets)
         store_head(head->octets, head->out, head->text);
     store(out + at, late);
@@ -361,7 +363,7 @@ LOCAL void xor_payloads(walk *w, cc_stream *s, const uint8_t *in, uint8_t *out, 
         uint8_t *to = out + head.octets;
         size_t left = len - head.octets, vectors = (left + WIDTH - 1) / WIDTH;
         for (; vectors >= GROUP + FEWEST; vectors -= GROUP) {
-            whole_group(w, &head, from, to, plan);
+            whole_group(w, &head, from, to, plan & ~KEYS_HELD); /* held in two places, keys would go to the stack */
             from += GROUP * WIDTH;
             to += GROUP * WIDTH;
             left -= GROUP * WIDTH;

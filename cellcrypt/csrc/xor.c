@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+typedef uint64_t wide __attribute__((vector_size(16)));
+
 #define KEEP(value) __asm__("" : "+r"(value))
 
 void cc_xor_bytes(uint8_t *out, const uint8_t *in, const uint8_t *keystream, size_t len)
@@ -37,13 +39,12 @@ void cc_xor_words(uint8_t *out, const uint8_t *in, const uint8_t *keystream, siz
 void cc_xor_wide(uint8_t *out, const uint8_t *in, const uint8_t *keystream, size_t len)
 {
     size_t i = 0;
-    for (; i + 32 <= len; i += 32) {
-        uint64_t a[4], b[4];
-        memcpy(a, in + i, 32);
-        memcpy(b, keystream + i, 32);
-        for (int j = 0; j < 4; j++)
-            a[j] ^= b[j];
-        memcpy(out + i, a, 32);
+    for (; i + sizeof(wide) <= len; i += sizeof(wide)) {
+        wide a, b; /* not arrays: compilers build those on the stack and leave key stream there */
+        memcpy(&a, in + i, sizeof a);
+        memcpy(&b, keystream + i, sizeof b);
+        a ^= b;
+        memcpy(out + i, &a, sizeof a);
     }
     for (; i < len; i++)
         out[i] = in[i] ^ keystream[i];

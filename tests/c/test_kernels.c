@@ -5,11 +5,13 @@
  *   cells       strided batches, short and long enough for the kernels' tables; headers and neighbours intact
  *   pages       payloads of 1..600 octets between protected pages
  *   ends        position, seek and the end of the key stream
+ *   stacks      no round key and no key stream is left where the calls had their stack; not if `quick`
  * A failure says which and ends the program with status 1. Usage: test_kernels [kernel name or all [full or quick]]; `full` takes every
  * distance from 0 to 72 blocks before each of those starts instead of some, `quick` only 0. */
 #define _GNU_SOURCE
 #include "cellcrypt.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -352,6 +354,61 @@ static void check_ends(const cc_kernel *kernel, cc_stream *s)
         CHECK(!((uint8_t *)s)[i], "wiped");
 }
 
+/* Calls on a stack of our own, which can be read after them. */
+typedef struct {
+    cc_stream *stream;
+    uint8_t *buffer;
+    size_t payload, count;
+} call;
+
+static void *call_it(void *argument)
+{
+    call *c = argument;
+    cc_xor_cells(c->stream, c->buffer, c->buffer, c->payload, c->payload, c->count);
+    return NULL;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    return memcmp(a, b, 8);
+}
+
+static void check_stack(const cc_kernel *kernel, cc_stream *s, int key_len, size_t payload, size_t count)
+{
+    enum { STACK = 1 << 18, KEYS = 16 * 15 };
+    size_t total = payload * count, blocks = total / 16 + 2, secrets = (KEYS + 16 * blocks) / 8;
+    uint8_t key[32], iv[16] = {9};
+    uint8_t *secret = calloc(secrets, 8), *buffer = malloc(total), *stack = NULL;
+    slow_aes a;
+    if (posix_memalign((void **)&stack, 4096, STACK))
+        exit(2);
+    memset(stack, 0, STACK);
+    fill(key, 32);
+    fill(buffer, total);
+    slow_expand(&a, key, key_len);
+    memcpy(secret, a.keys, 16 * (size_t)(a.rounds + 1));
+    slow_keystream(&a, iv, secret + KEYS, blocks);
+    qsort(secret, secrets, 8, by_value);
+    cc_stream_init(s, kernel, key, (size_t)key_len, iv);
+    cc_stream_seek(s, (cc_counter){0}, 3);
+
+    pthread_attr_t attributes;
+    pthread_t thread;
+    call c = {s, buffer, payload, count};
+    CHECK(!pthread_attr_init(&attributes) && !pthread_attr_setstack(&attributes, stack, STACK)
+              && !pthread_create(&thread, &attributes, call_it, &c) && !pthread_join(thread, NULL),
+          "no thread");
+    pthread_attr_destroy(&attributes);
+    static const uint8_t zero[8];
+    for (size_t i = 0; i + 8 <= STACK; i++)
+        if (memcmp(stack + i, zero, 8))
+            CHECK(!bsearch(stack + i, secret, secrets, 8, by_value), "AES-%d, %zu x %zu octets: a secret %zu octets below the top",
+                  key_len * 8, count, payload, STACK - i);
+    free(secret);
+    free(buffer);
+    free(stack);
+}
+
 int main(int argc, char **argv)
 {
     cc_stream *s = new_stream();
@@ -381,6 +438,10 @@ int main(int argc, char **argv)
             for (size_t payload = 80; payload < 700; payload += 1 + dice() % 19)
                 check_cells(*k, s, key_lens[l], 128, 0, 5, payload, 17000 / payload + 3);
             check_keystream(*k, s, key_lens[l]);
+            static const size_t payloads[] = {20, 509, 508, 200, 330, 700, 1021, 5000};
+            for (size_t p = 0; p < sizeof payloads / sizeof *payloads && step != 73; p++)
+                for (size_t count = 1; count <= 100; count = count * 3 + 1)
+                    check_stack(*k, s, key_lens[l], payloads[p], count);
         }
         check_pages(*k, s);
         check_ends(*k, s);
