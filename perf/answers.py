@@ -22,6 +22,8 @@ from .tables import ns, ratio
 #: What a relay header takes of a payload, in bytes: 498 of 509 are left with tor1 (tor-spec, "Relay cells"), 488 with
 #: CGO (tag, command and length of proposal 340).
 RELAY_HEADER_LEN, CGO_HEADER_LEN = 11, 21
+#: The best and the worst of many rows were picked: only this many noise floors apart do they count as different.
+EXTREMES = 2
 #: A cost is at its knee where it has risen by this share over its least.
 KNEE = 1.5
 #: A batch is long enough when it is within this share of the quickest.
@@ -130,7 +132,7 @@ def _lengths(data: Data) -> Iterator[str]:
         best = min(near, key=lambda n: near[n])
         worst = max(near, key=lambda n: near[n])
         apart = near[worst] / near[best] - 1
-        if apart > data.floor:
+        if apart > EXTREMES * data.floor:
             yield (
                 f"{name}: cheapest per useful byte near 509 is {best} bytes ({_ps(series, best)}), dearest {worst} "
                 f"({_ps(series, worst)})."
@@ -207,9 +209,11 @@ def _offsets(data: Data) -> Iterator[str]:
     for name, series in data.series("offsets").items():
         order = sorted(series, key=lambda x: series[x].median())
         step = difference(series[order[0]], series[order[-1]], data.floor)
+        shown = step.claimed and step.ratio - 1 > EXTREMES * data.floor
+        why = f"below {EXTREMES} noise floors of {data.floor:.1%}" if step.significant else "not significant"
         yield (
             f"{name}: from the quickest offset ({order[0]}) to the slowest ({order[-1]}): {step.ratio - 1:+.1%}"
-            f"{'' if step.claimed else ', no difference shown (' + _why(step) + ')'}."
+            f"{'' if shown else ', no difference shown (' + why + ')'}."
         )
 
 

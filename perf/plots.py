@@ -37,8 +37,8 @@ STYLE: dict[Any, Any] = {
     "grid.alpha": 0.3,
     "figure.constrained_layout.use": True,
 }
-#: Series that are too far from the others to be drawn beside them.
-FAR = ("portable", "pycryptodome")
+#: A series so many times slower than the quickest one is not drawn beside it.
+FAR = 20
 LOWER = "ns per cell (lower is better)"
 
 
@@ -140,10 +140,16 @@ def _groups(series: dict[str, Series]) -> list[str]:
     return list(dict.fromkeys(x for points in series.values() for x in points))
 
 
+def far(series: dict[str, Series]) -> list[str]:
+    """Return the series that are too far from the quickest to be drawn beside it, by their quickest points."""
+    best = {name: min(row.median() for row in points.values()) for name, points in series.items()}
+    return [name for name in series if best[name] > FAR * min(best.values())]
+
+
 def bars(data: Data, sweep: str, _: str) -> Any:
     """Time per cell as bars."""
     series = data.series(sweep)
-    series = {name: points for name, points in series.items() if name not in FAR} or series
+    series = {name: points for name, points in series.items() if name not in far(series)}
 
     def of(name: str, x: str) -> tuple[float, float]:
         found = summary(series[name][x])

@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 
 from .answers import RELAY_HEADER_LEN, Data, answer, sort
-from .plots import FAR, draw
+from .plots import draw, far
 from .results import BadResults, Results
 from .stats import summary
 from .sweeps import SWEEPS, Sweep
@@ -100,8 +100,8 @@ def _inline(svg: bytes, name: str, title: str) -> str:
 
 
 def _left_out(name: str, data: Data) -> str:
-    far = [one for one in data.series(name) if one in FAR and len(data.series(name)) > len(FAR)]
-    return f"{' and '.join(far)}, many times slower, are in the table only. " if far else ""
+    left = far(data.series(name)) if name in ("paths", "cold", "schemes") else []
+    return f"In the table only, since many times slower: {'; '.join(left)}. " if left else ""
 
 
 def part(sweep: Sweep, data: Data, folder: Path) -> Part:
