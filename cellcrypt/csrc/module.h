@@ -52,8 +52,8 @@ typedef struct {
     uint32_t payload_len; /* 1..65535 */
     Loan *loan;           /* of a LibraryCipher; NULL in a native one */
     uint64_t lent_used;   /* octets that all of its loans have used */
-    /* The stream, 64-aligned by hand since Python's allocator aligns to 16 (PyObject_Malloc). */
-    uint8_t storage[sizeof(cc_stream) + 48];
+    /* The stream, 64-aligned by hand since Python's allocator aligns to 16 (PyObject_Malloc), wherever this member lies. */
+    uint8_t storage[sizeof(cc_stream) + 63];
 } Cipher;
 
 static inline cc_stream *stream_of(Cipher *self)
