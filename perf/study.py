@@ -15,6 +15,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from cellcrypt import TOR_V4, BackendUnavailable, CellFormat, backends
@@ -122,6 +123,13 @@ def _minutes(time: float) -> str:
     return f"{time / 60:.0f} minutes" if time >= 120 else f"{time:.0f} seconds"
 
 
+def _check_packages() -> None:
+    """Stop before anything is measured where the report could not be written after it."""
+    for package in ("jinja2", "matplotlib"):
+        if find_spec(package) is None:
+            fail(f"the report needs {package}, which is not installed: pip install -e '.[bench]' brings it")
+
+
 def report(path: str) -> None:
     """Write the report on results, beside them."""
     from .study_report import write  # draws: not needed where something is measured
@@ -130,6 +138,9 @@ def report(path: str) -> None:
         written = write(load(path), Path(path).parent)
     except BadResults as error:
         fail(str(error))
+    for line in written[-1].read_text(encoding="utf-8").splitlines():
+        if line.startswith(("## ", "- ")):  # the questions and their answers
+            print(line)
     print(f"report: {', '.join(map(str, written))}", file=sys.stderr)
 
 
@@ -138,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
     timer.use(options.cpu_time)
+    _check_packages()
     if options.report:
         report(options.report)
         return
@@ -169,7 +181,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         file=sys.stderr,
     )
     command = [sys.executable, "-m", "perf.study", *arguments]
-    Plan(groups, rounds, command, str(target), resume=options.resume).run()
+    try:
+        Plan(groups, rounds, command, str(target), resume=options.resume).run()
+    except KeyboardInterrupt:
+        fail(f"interrupted; {target} keeps what was measured: --resume goes on, --report {target} shows it")
     report(str(target))
 
 
