@@ -23,7 +23,8 @@ CC=$cc CFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" \
 ls cellcrypt/_core*.so >/dev/null || { cat ../build.log; exit 1; }
 
 # handle_segv=0: a test kills a process of its own by a forbidden page, and Python's faulthandler tells of any other.
-export LD_PRELOAD="$($cc -print-file-name=libasan.so)" PYTHONMALLOC=malloc PYTHONPATH="$PWD" PYCRYPTODOME_DISABLE_DEEPBIND=1
+# libstdc++ comes with it, since ASan looks for C++ exceptions at its start, and matplotlib throws some.
+export LD_PRELOAD="$($cc -print-file-name=libasan.so) $($cc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc PYTHONPATH="$PWD" PYCRYPTODOME_DISABLE_DEEPBIND=1
 export ASAN_OPTIONS="detect_leaks=0:handle_segv=0:allocator_may_return_null=1:log_path=$reports/asan"
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:log_path=$reports/ubsan"
 
@@ -38,7 +39,7 @@ status=0
 "$python" -X faulthandler -m pytest -q -p no:cacheprovider "$@" || status=$?
 # A warning is none: one test asks for more memory than there is.
 for report in "$reports"/*; do
-    if grep -q -E "ERROR: AddressSanitizer|runtime error" "$report" 2>/dev/null; then
+    if grep -q -E "ERROR: AddressSanitizer|CHECK failed|runtime error" "$report" 2>/dev/null; then
         cat "$report"
         status=1
     fi
