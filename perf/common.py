@@ -22,8 +22,10 @@ import pyperf
 from . import timer
 from .rows import Row, describe
 
+#: Environment that a core built with sanitizers is loaded by (tests/sanitize.sh).
+SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS", "PYCRYPTODOME_DISABLE_DEEPBIND", "PYTHONMALLOC")
 #: Environment that changes what is measured: pyperf hands workers a bare one.
-ENVIRONMENT = ("CELLCRYPT_BACKEND", "CELLCRYPT_KERNEL", "OPENSSL_ia32cap", "PYTHONMALLOC", "MALLOC_ARENA_MAX")
+ENVIRONMENT = ("CELLCRYPT_BACKEND", "CELLCRYPT_KERNEL", "OPENSSL_ia32cap", "MALLOC_ARENA_MAX", *SANITIZER)
 #: Cells done before the clock starts, to bring code and buffers into the caches.
 WARM_UP = 256
 #: Written into every result: who may read it. Raised when the meaning of a row changes.

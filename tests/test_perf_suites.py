@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -20,7 +21,9 @@ from perf.report import report
 from perf.results import load
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
+#: Of the environment only what a sanitised core can't be loaded without: nothing else of it must reach a script.
+SANITIZER = {name: os.environ[name] for name in common.SANITIZER if name in os.environ}
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", **SANITIZER}
 
 
 def script(*arguments: str, code: int = 0, **environment: str) -> str:
