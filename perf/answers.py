@@ -1,8 +1,8 @@
 """The answers of the study: sentences computed from the data, each with its uncertainty.
 
 Rules of this file: a ratio or a difference is the median over processes of what each process measured for both sides
-alternately, "±" is the MAD of the same; a difference is claimed only as stats.difference allows. A sweep without data
-has no answer.
+alternately, "±" is the MAD of the same; nanoseconds are that share of the old row's median; a difference is claimed
+only as stats.py allows. A sweep without data has no answer.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyperf._utils import median_abs_dev
-
 from .cold import CIRCUIT_LEN
 from .results import Results
-from .stats import Question, difference, noise_floor_of, question, steadied
+from .stats import Question, difference, judged, noise_floor_of, processes, question, steadied
 from .tables import ns, ratio
 
 #: What a relay header takes of a payload, in bytes: 498 of 509 are left with tor1 (tor-spec, "Relay cells"), 488 with
@@ -56,35 +54,14 @@ def sort(results: Results) -> Data:
     return Data(results, sweeps, noise_floor_of(rows.values()))
 
 
-@dataclass(frozen=True)
-class Paired:
-    """Something computed in each process alone: its median over processes, and MAD."""
-
-    value: float
-    mad: float
-
-
-def paired(function: Callable[..., float], *row: Any) -> Paired:
-    """Return `function` of what each process measured for the rows."""
-    found = [
-        function(*(statistics.median(run.values) for run in runs))
-        for runs in zip(*([run for run in one.get_runs() if run.values] for one in row), strict=False)
-    ]
-    return Paired(statistics.median(found), median_abs_dev(found) if len(found) > 1 else 0.0)
-
-
 def saved(old: Any, new: Any, floor: float) -> str:
     """Say in ns and in percent what `new` saves over `old`, or that nothing is shown."""
     step = difference(old, new, floor)
-    less = paired(lambda a, b: a - b, old, new)
+    share = 1 - step.ratio
+    figures = [ns(part * old.median()) for part in (share, step.mad)]
     if not step.claimed:
-        return f"no difference shown ({ns(less.value)} ± {ns(less.mad)} ns, {1 - step.ratio:+.1%} saved; {_why(step)})"
-    word = "saves" if less.value > 0 else "costs"
-    return f"{word} {ns(abs(less.value))} ± {ns(less.mad)} ns a cell ({abs(1 - step.ratio):.1%})"
-
-
-def _why(step: Any) -> str:
-    return "not significant" if not step.significant else f"below this comparison's noise floor of {step.floor:.1%}"
+        return f"no difference shown ({' ± '.join(figures)} ns, {share:+.1%} saved; {step.why})"
+    return f"{'saves' if share > 0 else 'costs'} {' ± '.join(figures).lstrip('-')} ns a cell ({abs(share):.1%})"
 
 
 def _useful(a: Any, b: Any, header_len: int) -> str:
@@ -110,12 +87,19 @@ def _formats(data: Data) -> Iterator[str]:
             yield f"{' or '.join(alike)} instead of {baseline}, {name}: no difference shown."
 
 
-def per_byte(series: Series, step: int) -> tuple[float, float]:
-    """Return the median time per byte of lengths that are multiples of `step`, and of all others, 480 to 560 bytes."""
-    near = {n: row.median() / n for n, row in series.items() if 480 <= n <= 560}
-    inside = [time for n, time in near.items() if n % step == 0]
-    outside = [time for n, time in near.items() if n % step]
-    return statistics.median(inside), statistics.median(outside)
+def _near(series: Series) -> list[int]:
+    return [n for n in series if 480 <= n <= 560]
+
+
+def multiples(series: Series, step: int) -> list[float]:
+    """Return, for each process, the time per byte of lengths that are multiples of `step`, of that of all others."""
+    near = _near(series)
+    found = []
+    for times in processes(*(series[n] for n in near)):
+        inside = [time / n for n, time in zip(near, times, strict=True) if n % step == 0]
+        outside = [time / n for n, time in zip(near, times, strict=True) if n % step]
+        found.append(statistics.median(inside) / statistics.median(outside))
+    return found
 
 
 def _ps(series: Series, n: int) -> str:
@@ -126,30 +110,27 @@ def _ps(series: Series, n: int) -> str:
 
 def _lengths(data: Data) -> Iterator[str]:
     for name, series in data.series("lengths").items():
-        near = {n: row.median() / (n - RELAY_HEADER_LEN) for n, row in series.items() if 480 <= n <= 560}
+        near = {n: series[n].median() / (n - RELAY_HEADER_LEN) for n in _near(series)}
         if len(near) < 4:
             continue
         best = min(near, key=lambda n: near[n])
         worst = max(near, key=lambda n: near[n])
-        apart = near[worst] / near[best] - 1
-        if apart > EXTREMES * data.floor:
+        scale = (best - RELAY_HEADER_LEN) / (worst - RELAY_HEADER_LEN)
+        apart = difference(series[best], series[worst], EXTREMES * data.floor, scale)
+        if apart.claimed:
             yield (
                 f"{name}: cheapest per useful byte near 509 is {best} bytes ({_ps(series, best)}), dearest {worst} "
                 f"({_ps(series, worst)})."
             )
         else:
-            yield f"{name}: no length near 509 stands out ({apart:.1%} per useful byte, noise floor {data.floor:.1%})."
+            yield f"{name}: no length near 509 stands out ({apart.ratio - 1:.1%} per useful byte, {apart.why})."
         for step in (16, 4):
-            inside, outside = per_byte(series, step)
-            apart = outside / inside - 1
-            if abs(apart) > data.floor:
-                word = "less" if apart > 0 else "more"
-                yield f"{name}: multiples of {step} cost {abs(1 - inside / outside):.1%} {word} per byte than others."
+            found = judged(multiples(series, step), data.floor)
+            if found.claimed:
+                word = "less" if found.ratio < 1 else "more"
+                yield f"{name}: multiples of {step} cost {abs(1 - found.ratio):.1%} {word} per byte than others."
             else:
-                yield (
-                    f"{name}: multiples of {step} show no advantage "
-                    f"({apart:+.1%} per byte, noise floor {data.floor:.1%})."
-                )
+                yield f"{name}: multiples of {step} show no advantage ({found.ratio - 1:+.1%} per byte, {found.why})."
 
 
 #: The two steps that change only the word, and the two that change only the length.
@@ -166,7 +147,7 @@ def _part(found: Question, by: str) -> str:
     steps = [found.steps[step] for step in _STEPS[by]]
     figures = f"{ns(part.seconds)} ± {ns(part.mad)} ns, {share:.1%}"
     what = "uint32 instead of bytes" if by == "word" else "508 instead of 509 bytes"
-    if all(step.claimed for step in steps) and (steps[0].ratio < 1) == (steps[1].ratio < 1):
+    if all(step.claimed for step in steps) and len({part.seconds > 0, *(step.ratio < 1 for step in steps)}) == 1:
         return f"{what} {'saves' if part.seconds > 0 else 'costs'} {figures.lstrip('-')}"
     return f"{what}: no difference shown ({figures} saved)"
 
@@ -184,8 +165,8 @@ def _paths(data: Data) -> Iterator[str]:
         found = question(name, rows, data.floor)
         yield f"{name}: {_part(found, 'word')}; {_part(found, 'length')}."
         if "fused 509" in series:
-            gain = paired(lambda a, b: a / b, rows["509 by bytes"], series["fused 509"])
-            yield f"{name}: fused is {ratio(gain.value)} ± {gain.mad:.2f} times as quick as 509 by bytes."
+            gain = difference(series["fused 509"], rows["509 by bytes"], data.floor)
+            yield f"{name}: fused is {ratio(gain.ratio)} ± {gain.mad:.2f} times as quick as 509 by bytes."
 
 
 def _cold(data: Data) -> Iterator[str]:
@@ -197,23 +178,21 @@ def _cold(data: Data) -> Iterator[str]:
         warm = found.get(f"{backend}, warm", {})
         for x, row in cold.items():
             if x in warm:
-                factor = paired(lambda a, b: b / a, warm[x], row)
-                yield f"{backend}, {x}: {ratio(factor.value)} ± {factor.mad:.2f} times the time when cold."
+                step = difference(warm[x], row, data.floor)
+                yield f"{backend}, {x}: {ratio(step.ratio)} ± {step.mad:.2f} times the time when cold."
         for path in ("byte", "word", "fused"):
             if f"{path} 509" in cold and f"{path} 508" in cold:
-                step = saved(cold[f"{path} 509"], cold[f"{path} 508"], data.floor)
-                yield f"{backend}, cold, {path}: 508 instead of 509 {step}."
+                less = saved(cold[f"{path} 509"], cold[f"{path} 508"], data.floor)
+                yield f"{backend}, cold, {path}: 508 instead of 509 {less}."
 
 
 def _offsets(data: Data) -> Iterator[str]:
     for name, series in data.series("offsets").items():
         order = sorted(series, key=lambda x: series[x].median())
-        step = difference(series[order[0]], series[order[-1]], data.floor)
-        shown = step.claimed and step.ratio - 1 > EXTREMES * data.floor
-        why = f"below {EXTREMES} noise floors of {data.floor:.1%}" if step.significant else "not significant"
+        step = difference(series[order[0]], series[order[-1]], EXTREMES * data.floor)
         yield (
             f"{name}: from the quickest offset ({order[0]}) to the slowest ({order[-1]}): {step.ratio - 1:+.1%}"
-            f"{'' if shown else ', no difference shown (' + why + ')'}."
+            f"{'' if step.claimed else f', no difference shown ({step.why})'}."
         )
 
 
@@ -229,9 +208,9 @@ def _batches(data: Data) -> Iterator[str]:
     for name, series in data.series("batches").items():
         best = min(row.median() for row in series.values())
         enough = min(x for x, row in series.items() if row.median() <= best * NEAR)
-        gain = paired(lambda a, b: a / b, series[min(series)], series[enough])
+        gain = difference(series[enough], series[min(series)], data.floor)
         yield (
-            f"{name}: {enough:,} cells a call are within {NEAR - 1:.0%} of the quickest, {ratio(gain.value)} ± "
+            f"{name}: {enough:,} cells a call are within {NEAR - 1:.0%} of the quickest, {ratio(gain.ratio)} ± "
             f"{gain.mad:.2f} times as quick as {min(series):,} a call."
         )
         last = max(series)
@@ -257,8 +236,8 @@ def _circuits(data: Data) -> Iterator[str]:
 def _threads(data: Data) -> Iterator[str]:
     for name, series in data.series("threads").items():
         for threads in sorted(series)[1:]:
-            gain = paired(lambda a, b: a / b, series[1], series[threads])
-            yield f"{name}: {threads} threads do {ratio(gain.value)} ± {gain.mad:.2f} times as many cells as one."
+            gain = difference(series[threads], series[1], data.floor)
+            yield f"{name}: {threads} threads do {ratio(gain.ratio)} ± {gain.mad:.2f} times as many cells as one."
 
 
 def _schemes(data: Data) -> Iterator[str]:
@@ -272,8 +251,8 @@ def _schemes(data: Data) -> Iterator[str]:
         for name in others:
             for place, row in found[name].items():
                 if place in tor1:
-                    factor = paired(lambda a, b: b / a, tor1[place], row)
-                    yield f"{name}, {place}: {ratio(factor.value)} ± {factor.mad:.2f} times the time of tor1."
+                    step = difference(tor1[place], row, data.floor)
+                    yield f"{name}, {place}: {ratio(step.ratio)} ± {step.mad:.2f} times the time of tor1."
 
 
 ANSWERS: dict[str, Callable[[Data], Iterator[str]]] = {

@@ -1,13 +1,13 @@
 """Two runs of one suite side by side: two machines, or two versions.
 
 Rules of this file: a row is compared with its namesake only, and only where both measured the same thing (MEANING);
-whether a difference is one is decided by stats.difference, with the larger noise floor of the two runs.
+whether a difference is one is decided by stats.between_runs, with the larger noise floor of the two runs.
 """
 
 from __future__ import annotations
 
 from .results import BadResults, Results
-from .stats import difference, noise_floor
+from .stats import between_runs, noise_floor
 from .tables import ns, ratio, table
 from .timer import WALL
 
@@ -72,7 +72,7 @@ def compare(old: Results, new: Results) -> str:
     claimed = 0
     for name in names:
         before, after = old.suite.get_benchmark(name), new.suite.get_benchmark(name)
-        step = difference(before, after, floor)
+        step = between_runs(before, after, floor)
         claimed += step.claimed
         rows.append([name, ns(before.median()), ns(after.median()), ratio(step.ratio), step.text])
     lines += ["", table(["row", "old, ns", "new, ns", "new / old", "verdict"], rows), ""]

@@ -117,8 +117,7 @@ def answer(found: Question) -> Iterator[str]:
     )
     yield ""
     for name, step in found.steps.items():
-        tested = f", t = {step.t:.1f}" if step.t is not None else ""
-        yield f"- {name}: {step.text}{tested}"
+        yield f"- {name}: {step.text}"
     yield ""
 
 

@@ -1,8 +1,10 @@
-"""What the values say: spread, noise floor, significance, and 2007's question.
+"""What the values say: spread, noise floor, differences, and 2007's question.
 
-Rules of this file: medians, MADs and the t-test are pyperf's own; a difference counts as one only where the test calls
-it significant *and* it is larger than the noise floor that the same run shows between halves of one row (A/A): a t-test
-alone would find each drift of the machine significant.
+Rules of this file: a difference has one estimate, from which its nanoseconds, its percentage and its verb all follow:
+the median over processes of new / old, since in a process both met the same machine. It is claimed only where its whole
+95% interval (Student's t of the logarithms) lies beyond the noise floor that the run shows between halves of one row
+(A/A): a t-test alone would find each drift of the machine significant. So three processes must agree closely before
+they show anything, one shows nothing, and a saving needs the same factor as a cost. Medians, MADs and t are pyperf's.
 
 Theory: the gain from "509 by bytes" to "508 by uint32" goes through one of two half-way points, 509 by uint32 or 508
 by bytes. The word's part is the mean of its two steps, the length's the mean of its two; together they are the whole,
@@ -11,13 +13,14 @@ so that no remainder is left to explain (Shapley's value for two players).
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyperf
-from pyperf._utils import is_significant, median_abs_dev
+from pyperf._utils import median_abs_dev, tdist95conf_level
 
 from .results import Results
 
@@ -49,6 +52,11 @@ def _halves(values: Sequence[float]) -> Iterable[tuple[Sequence[float], Sequence
     yield values[:middle], values[len(values) - middle :]
 
 
+def factor(ratio: float) -> float:
+    """Return how many times the smaller of two the larger is, whichever of them `ratio` is divided by."""
+    return max(ratio, 1 / ratio)
+
+
 def noise_of(benchmark: Any) -> float | None:
     """Return how far two halves of a row lie apart, as a share: odd against even values, early against late ones.
 
@@ -57,8 +65,7 @@ def noise_of(benchmark: Any) -> float | None:
     values = benchmark.get_values()
     if len(values) < 2:
         return None
-    apart = (abs(statistics.median(a) / statistics.median(b) - 1) for a, b in _halves(values))
-    return max(apart)
+    return max(factor(statistics.median(a) / statistics.median(b)) - 1 for a, b in _halves(values))
 
 
 def noise_floor(results: Results) -> float:
@@ -111,39 +118,80 @@ def _steadied(rows: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Difference:
-    """From one row to another. `ratio` is new / old by medians; `claimed` whether it may be called a difference."""
+    """From an old to a new time: `ratio` is new / old, `mad` its spread over processes.
+
+    `margin` is half the 95% interval of the ratio's logarithm, infinite for one process; `floor` what noise can make.
+    """
 
     ratio: float
-    significant: bool
-    t: float | None
+    mad: float
+    margin: float
     floor: float
 
     @property
+    def significant(self) -> bool:
+        return abs(math.log(self.ratio)) > self.margin
+
+    @property
     def claimed(self) -> bool:
-        return self.significant and abs(self.ratio - 1) > self.floor
+        """Whether it may be called a difference."""
+        return abs(math.log(self.ratio)) - self.margin > math.log1p(self.floor)
+
+    @property
+    def why(self) -> str:
+        """Why it is not claimed."""
+        if not self.significant:
+            return "not significant" if math.isfinite(self.margin) else "one process shows nothing"
+        return f"not surely above the {self.floor:.1%} that noise can make"
 
     @property
     def text(self) -> str:
         """The difference in words."""
         if not self.claimed:
-            why = "not significant" if not self.significant else f"below the noise floor of {self.floor:.1%}"
-            return f"no difference shown ({self.ratio - 1:+.1%}, {why})"
+            return f"no difference shown ({self.ratio - 1:+.1%}, {self.why})"
         return f"{abs(self.ratio - 1):.1%} {'quicker' if self.ratio < 1 else 'slower'}"
 
 
-def difference(old: Any, new: Any, floor: float) -> Difference:
-    """Compare two rows by pyperf's t-test; with fewer than two values in one of them nothing is significant."""
-    a, b = old.get_values(), new.get_values()
-    ratio = new.median() / old.median()
-    count = min(len(a), len(b))  # pyperf's test wants samples of one size
-    if count < 2:
-        return Difference(ratio, False, None, floor)
-    try:
-        significant, t = is_significant(a[:count], b[:count])
-    except ZeroDivisionError:  # values without any spread
-        significant, t = ratio != 1, None
-    floors = [floor, *(noise for noise in (noise_of(old), noise_of(new)) if noise is not None)]
-    return Difference(ratio, bool(significant), t, max(floors))
+def _times(row: Any) -> list[float]:
+    """Return the median of each process."""
+    return [statistics.median(run.values) for run in row.get_runs() if run.values]
+
+
+def processes(*rows: Any) -> list[tuple[float, ...]]:
+    """Return what each process measured for the rows, as far as all of them have processes."""
+    return list(zip(*map(_times, rows), strict=False))
+
+
+def _error(logs: Sequence[float]) -> float:
+    return statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+
+
+def _floor(floor: float, *rows: Any) -> float:
+    """Return the larger of the run's noise floor and the rows' own."""
+    return max([floor, *(noise for row in rows if (noise := noise_of(row)) is not None)])
+
+
+def judged(ratios: Sequence[float], floor: float) -> Difference:
+    """Judge ratios new / old, one of each process."""
+    logs = list(map(math.log, ratios))
+    mad = median_abs_dev(ratios) if len(ratios) > 1 else 0.0
+    margin = tdist95conf_level(len(logs) - 1) * _error(logs) if len(logs) > 1 else math.inf
+    return Difference(math.exp(statistics.median(logs)), mad, margin, floor)
+
+
+def difference(old: Any, new: Any, floor: float, scale: float = 1.0) -> Difference:
+    """Compare two rows that each process of one run has measured; `scale` multiplies the new one's times."""
+    return judged([b * scale / a for a, b in processes(old, new)], _floor(floor, old, new))
+
+
+def between_runs(old: Any, new: Any, floor: float) -> Difference:
+    """Compare rows of two runs, whose processes have nothing in common: the ratio is that of their medians."""
+    a, b = ([math.log(time) for time in _times(row)] for row in (old, new))
+    ratio = math.exp(statistics.median(b) - statistics.median(a))
+    fewest = min(len(a), len(b))
+    margin = tdist95conf_level(fewest - 1) * math.hypot(_error(a), _error(b)) if fewest > 1 else math.inf
+    mad = ratio * math.hypot(median_abs_dev(a), median_abs_dev(b)) if fewest > 1 else 0.0
+    return Difference(ratio, mad, margin, _floor(floor, old, new))
 
 
 @dataclass(frozen=True)
@@ -186,7 +234,7 @@ STEPS = (
 def question(backend: str, rows: dict[str, Any], floor: float) -> Question:
     """Answer 2007's question from the four rows named in VARIANTS."""
     names = [name for name, _, _ in VARIANTS]
-    rounds = list(zip(*(rows[name].get_values() for name in names), strict=False))
+    rounds = processes(*(rows[name] for name in names))
     word = [((b509 - w509) + (b508 - w508)) / 2 for b509, b508, w509, w508 in rounds]
     length = [((b509 - b508) + (w509 - w508)) / 2 for b509, b508, w509, w508 in rounds]
     whole = [b509 - w508 for b509, _, _, w508 in rounds]

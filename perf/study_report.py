@@ -14,7 +14,7 @@ from typing import Any
 
 import jinja2
 
-from .answers import RELAY_HEADER_LEN, Data, answer, sort
+from .answers import EXTREMES, RELAY_HEADER_LEN, Data, answer, sort
 from .plots import draw, far
 from .results import BadResults, Results
 from .stats import summary
@@ -69,10 +69,10 @@ def reading(data: Data) -> str:
         f"Times are medians over processes, in nanoseconds a cell ({clock}; for threads always {WALL}): "
         "lower is better. Spread is the MAD, drawn as a line or a band. "
         "Rows that are compared were measured alternately in one process, and what made all rows of a "
-        "process slow alike is taken out before they are compared. A difference is claimed where "
-        "pyperf's t-test finds it and it is larger than the noise floor, which in this run (halves of one row against "
-        f"each other) is {data.floor:.1%}. A useful byte is one that is left after a relay header of "
-        f"{RELAY_HEADER_LEN} bytes."
+        "process slow alike is taken out before they are compared. A difference is claimed only where its whole 95% "
+        "interval (Student's t over the processes) lies beyond the noise floor, which in this run (halves of one row "
+        f"against each other) is {data.floor:.1%}; between the best and the worst of many, beyond {EXTREMES} of them. "
+        f"A useful byte is one that is left after a relay header of {RELAY_HEADER_LEN} bytes."
     )
 
 
