@@ -15,6 +15,7 @@ import pytest
 from cellcrypt import TOR_V3, CellCipher, CellFormat, ClosedError, ConcurrentUseError, crypt_each
 from cellcrypt.testing import Subject
 
+from .storm import insist, together
 from .support import KEY, each_backend, each_subject
 from .witness import keystream
 
@@ -29,34 +30,6 @@ def quick_switches() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def _run(*works: Callable[[], None]) -> None:
-    """Run each in a thread of its own; raise what any of them raised."""
-    failures: list[BaseException] = []
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
-def _insist(call: Callable[..., Any], *args: Any) -> Any:
-    """Call until no other thread is inside."""
-    while True:
-        try:
-            return call(*args)
-        except ConcurrentUseError:
-            continue
-
-
 @each_subject
 def test_every_byte_of_key_stream_is_used_once(subject: Subject) -> None:
     """80,000 cells in all by four threads, one call a cell: together they are the key stream, each cell once."""
@@ -67,9 +40,9 @@ def test_every_byte_of_key_stream_is_used_once(subject: Subject) -> None:
 
     def work(mine: list[bytes]) -> None:
         for _ in range(each):
-            mine.append(_insist(cipher.crypt, zeros))
+            mine.append(insist(cipher.crypt, zeros))
 
-    _run(*(lambda mine=mine: work(mine) for mine in found))
+    together(*(lambda mine=mine: work(mine) for mine in found))
     assert cipher.position == 4 * each * 509
     whole = subject.cipher(KEY).keystream(4 * each * 509)
     assert whole[:1000] == keystream(KEY, bytes(16), 0, 1000)
@@ -86,23 +59,23 @@ def test_batches_and_cells_and_key_stream_mixed(subject: Subject) -> None:
     def batches(mine: list[bytes], cells: int) -> None:
         for _ in range(6):
             buffer = bytearray(509 * cells)
-            _insist(cipher.crypt_cells, buffer, CONTIGUOUS)
+            insist(cipher.crypt_cells, buffer, CONTIGUOUS)
             mine += [bytes(buffer[at : at + 509]) for at in range(0, len(buffer), 509)]
 
     def single(mine: list[bytes]) -> None:
         for number in range(300):
             if number % 3 == 0:
-                mine.append(_insist(cipher.keystream, 509))
+                mine.append(insist(cipher.keystream, 509))
             elif number % 3 == 1:
                 buffer = bytearray(509)
-                _insist(cipher.crypt_in_place, buffer)
+                insist(cipher.crypt_in_place, buffer)
                 mine.append(bytes(buffer))
             else:
                 wire = bytearray(512)
-                _insist(crypt_each, [cipher], wire, TOR_V3)
+                insist(crypt_each, [cipher], wire, TOR_V3)
                 mine.append(bytes(wire[3:]))
 
-    _run(lambda: batches(found[0], 700), lambda: batches(found[1], 260), lambda: single(found[2]))
+    together(lambda: batches(found[0], 700), lambda: batches(found[1], 260), lambda: single(found[2]))
     cells = [cell for mine in found for cell in mine]
     assert cipher.position == 509 * len(cells)
     whole = subject.cipher(KEY).keystream(509 * len(cells))
@@ -119,7 +92,7 @@ def test_two_ciphers_in_two_threads_do_not_meet(subject: Subject) -> None:
         cipher.crypt_cells(buffer, CONTIGUOUS)
         made[key] = bytes(buffer) + b"".join(cipher.crypt(bytes(509)) for _ in range(50))
 
-    _run(*(lambda key=key: work(key) for key in keys))
+    together(*(lambda key=key: work(key) for key in keys))
     for key in keys:
         assert made[key] == subject.cipher(key).keystream(509 * 650)
 
@@ -133,7 +106,7 @@ def test_a_second_thread_is_told_so(subject: Subject) -> None:
     def long() -> None:
         try:
             for _ in range(100):
-                _insist(cipher.crypt_cells, buffer, TOR_V3)
+                insist(cipher.crypt_cells, buffer, TOR_V3)
                 if told["refused"] > 20:
                     break
         finally:
@@ -158,7 +131,7 @@ def test_a_second_thread_is_told_so(subject: Subject) -> None:
                 assert cipher.position % 509 == 0
                 repr(cipher)
 
-    _run(long, meddle)
+    together(long, meddle)
     assert told["refused"]
     assert cipher.position % 509 == 0
     position = cipher.position
@@ -201,7 +174,7 @@ def test_seek_and_close_while_others_work(subject: Subject) -> None:
                 continue
             return
 
-    _run(lambda: work(1), lambda: work(2), close)
+    together(lambda: work(1), lambda: work(2), close)
     with pytest.raises(ClosedError):
         cipher.keystream(1)
 
@@ -210,14 +183,14 @@ def test_seek_and_close_while_others_work(subject: Subject) -> None:
 def test_a_buffer_that_another_thread_resizes(subject: Subject) -> None:
     """It gets BufferError while the buffer is written to, or comes before or after; the memory stays whole."""
     cipher, buffer, done = subject.cipher(KEY), bytearray(512 * 3000), threading.Event()
-    refused = Counter[str]()
+    seen = Counter[str]()
 
     def encrypt() -> None:
         try:
-            for _ in range(300):
-                with contextlib.suppress(ValueError):  # no whole number of cells, just now
-                    cipher.crypt_cells(buffer, TOR_V3)
-                if refused["resize"] > 5:
+            for _ in range(100_000):
+                with contextlib.suppress(ValueError):  # no whole number of cells, just now: that doesn't count
+                    seen["taken"] += cipher.crypt_cells(buffer, TOR_V3) > 0
+                if seen["resize refused"] > 5 or seen["taken"] == 300:
                     break
         finally:
             done.set()
@@ -228,13 +201,13 @@ def test_a_buffer_that_another_thread_resizes(subject: Subject) -> None:
                 buffer.extend(bytes(100_000))
                 del buffer[-100_000:]
             except BufferError:
-                refused["resize"] += 1
+                seen["resize refused"] += 1
                 if len(buffer) > 512 * 3000:
                     _shorten(buffer, 512 * 3000)
 
-    _run(encrypt, resize)
+    together(encrypt, resize)
     assert cipher.position % 509 == 0
-    assert refused["resize"] or subject.backend != "native"
+    assert seen["resize refused"] or subject.backend != "native"
 
 
 def _shorten(buffer: bytearray, length: int) -> None:
@@ -264,4 +237,4 @@ def test_ciphers_that_go_away_in_another_thread(subject: Subject) -> None:
             ciphers.clear()
             ciphers.extend(kept)
 
-    _run(encrypt, replace)
+    together(encrypt, replace)

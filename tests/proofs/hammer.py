@@ -9,44 +9,15 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
-from collections.abc import Callable
 from functools import partial
 
-from cellcrypt import TOR_V4, CellCipher, ClosedError, ConcurrentUseError, crypt_each
+from cellcrypt import TOR_V4, CellCipher, ClosedError, crypt_each
+
+from ..storm import insist, together
 
 KEY = bytes(range(16))
 #: Cells of a batch that lets go of the GIL.
 BATCH = 400
-
-
-def together(*works: Callable[[], None]) -> None:
-    failures: list[BaseException] = []
-    barrier = threading.Barrier(len(works))
-
-    def guarded(work: Callable[[], None]) -> None:
-        barrier.wait()
-        try:
-            work()
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
-def insist(call: Callable[..., object], *arguments: object) -> None:
-    while True:
-        try:
-            call(*arguments)
-            return
-        except ConcurrentUseError:
-            pass
 
 
 def one_cipher(kernel: str) -> None:

@@ -27,10 +27,9 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package whose core is built with ThreadSanitizer."""
     folder = tmp_path_factory.mktemp("tsan")
     shutil.copytree(ROOT / "cellcrypt", folder / "cellcrypt", ignore=shutil.ignore_patterns("_core*", "__pycache__"))
-    for part in ("tests", "tests/proofs"):
-        (folder / part).mkdir()
-        shutil.copy(ROOT / part / "__init__.py", folder / part)
-    shutil.copy(ROOT / "tests/proofs/hammer.py", folder / "tests/proofs")
+    for part in ("tests/proofs/__init__.py", "tests/proofs/hammer.py", "tests/__init__.py", "tests/storm.py"):
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / part, folder / part)
     target = folder / "cellcrypt" / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
     flags = ("-std=gnu11", "-O1", "-g", "-fsanitize=thread", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}")
     run(tool("cc"), *flags, *sorted(CSRC.glob("*.c")), "-o", target)
