@@ -25,20 +25,12 @@ int main(void)
     return 3;
 }
 #else
+#include "dice.h"
+
 #include <x86intrin.h>
 
 enum { LEN = 509, BATCH = 40, ROUND = 4096, CROPS = 4 };
 static const double keep[CROPS] = {1, 0.9, 0.7, 0.5};
-
-static uint64_t dice_state = 0x9e3779b97f4a7c15;
-
-static uint64_t dice(void)
-{
-    dice_state ^= dice_state << 13;
-    dice_state ^= dice_state >> 7;
-    dice_state ^= dice_state << 17;
-    return dice_state;
-}
 
 /* Mean and variance as they come (Knuth, TAOCP, volume 2, section 4.2.2, equations 15 and 16). */
 typedef struct {

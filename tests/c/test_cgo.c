@@ -8,34 +8,13 @@
  * A failure says which and ends the program with status 1. Usage: test_cgo [few]: less of each, for slow builds. */
 #define _GNU_SOURCE
 #include "cgo.h"
+#include "check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 extern const cc_kernel cc_portable;
-
-static unsigned long checks;
-static char now[100];
-
-#define CHECK(condition, ...)                                               \
-    do {                                                                    \
-        checks++;                                                           \
-        if (!(condition)) {                                                 \
-            printf("FAILED (%s) line %d: %s: ", now, __LINE__, #condition); \
-            printf(__VA_ARGS__);                                            \
-            printf("\n");                                                   \
-            exit(1);                                                        \
-        }                                                                   \
-    } while (0)
-
-static void fill(uint8_t *to, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        to[i] = (uint8_t)(rand() >> 7);
-}
 
 /* ---- as the papers read ---- */
 
@@ -193,8 +172,8 @@ static void check_cells(const cc_kernel *kernel, const cc_polyval *polyval, size
     memcpy(slow.material, material, sizeof material);
     cc_cgo_init(&fast, kernel, polyval, role, material, key_len);
     for (int i = 0; i < cells; i++) {
-        uint8_t *payload = payload_at(i % 2, (size_t)(i / 2) % 64), command = (uint8_t)rand();
-        int what = rand() % 3;
+        uint8_t *payload = payload_at(i % 2, (size_t)(i / 2) % 64), command = (uint8_t)dice();
+        int what = (int)(dice() % 3);
         memcpy(expected, payload, sizeof expected);
         memcpy(before, pages + page, page);
         if (what == 0) {

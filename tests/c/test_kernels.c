@@ -10,27 +10,12 @@
  * distance from 0 to 72 blocks before each of those starts instead of some, `quick` only 0. */
 #define _GNU_SOURCE
 #include "cellcrypt.h"
+#include "check.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-static unsigned long checks;
-static const char *now = "";
-
-#define CHECK(condition, ...)                                                  \
-    do {                                                                       \
-        checks++;                                                              \
-        if (!(condition)) {                                                    \
-            printf("FAILED (%s) line %d: %s: ", now, __LINE__, #condition);    \
-            printf(__VA_ARGS__);                                               \
-            printf("\n");                                                      \
-            exit(1);                                                           \
-        }                                                                      \
-    } while (0)
 
 /* ---- FIPS-197 ---- */
 
@@ -119,22 +104,6 @@ static void slow_keystream(const slow_aes *a, const uint8_t counter[16], uint8_t
 }
 
 /* ---- helpers ---- */
-
-static uint64_t dice_state = 0x9e3779b97f4a7c15;
-
-static uint64_t dice(void)
-{
-    dice_state ^= dice_state << 13;
-    dice_state ^= dice_state >> 7;
-    dice_state ^= dice_state << 17;
-    return dice_state;
-}
-
-static void fill(uint8_t *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        p[i] = (uint8_t)(dice() >> 20);
-}
 
 /* 2^exponent - before, modulo 2^128, big-endian. */
 static void counter_near(uint8_t c[16], int exponent, unsigned before)
@@ -420,7 +389,7 @@ int main(int argc, char **argv)
             printf("%-9s not run\n", (*k)->name);
             continue;
         }
-        now = (*k)->name;
+        snprintf(now, sizeof now, "%s", (*k)->name);
         ran++;
         unsigned long before = checks;
         for (int l = 0; l < 3; l++) {
