@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cellcrypt.onion import RELAY_EARLY, RelayCell, UnrecognizedCell
+from cellcrypt.onion import RELAY_EARLY, RelayCell
 from examples.fetch_through_tor import MakeHandshake, TorCircuit, build
 from examples.tor_handshakes import HandshakeError, Ntor, NtorV3, Relay
 from examples.tor_link import Link
 
-from ..onion_kit import material
-from .conftest import TRANSFER_LEN
-from .test_live_tor1 import (
+from .checks import (
     DROP,
-    HTTP_GET,
-    backward_payloads,
+    Change,
     check_alive,
+    check_corrupted_backward,
     check_destroyed,
-    lost,
-    replayed,
-    swapped,
+    check_flipped_bit,
+    check_interleaved,
+    check_out_of_place,
+    check_transfer,
+    out_of_place,
 )
 
 pytestmark = pytest.mark.live
@@ -47,37 +46,17 @@ def circuit(relays: list[Relay], schemes: str) -> Iterator[TorCircuit]:
 
 
 def test_five_megabytes_each_way_through_three_hops(circuit: TorCircuit, schemes: str, exchange: int) -> None:
-    up = material(TRANSFER_LEN, "up")
-    stream = circuit.begin("127.0.0.1", exchange)
-    stream.send(up)
-    answer = stream.read_all()
-    assert answer[:32] == hashlib.sha256(up).digest()
-    assert hashlib.sha256(answer[32:]).digest() == hashlib.sha256(material(TRANSFER_LEN, "down")).digest()
-    every, capacity = SENDMES[schemes[-1]]
-    cells_up = -(-TRANSFER_LEN // capacity)
-    assert circuit.sendmes_checked == cells_up // every  # each with the tag that we had noted
-    assert circuit.sendmes_sent >= cells_up // every  # else the exit's window would have shut
+    check_transfer(circuit, exchange, *SENDMES[schemes[-1]])
 
 
 def test_messages_to_and_from_all_three_hops_interleaved(circuit: TorCircuit, relays: list[Relay]) -> None:
-    streams = [circuit.begin_dir(hop) for hop in range(3)]
-    for start in range(0, len(HTTP_GET), 7):
-        for stream in streams:
-            stream.send(HTTP_GET[start : start + 7])
-        for hop in (1, 0, 2, 2, 0):
-            circuit.send(RelayCell(DROP, data=material(400, start)), hop)
-    assert [Relay.from_descriptor(stream.read_all().decode()) for stream in streams] == relays
-    check_alive(circuit, relays, 0)
+    check_interleaved(circuit, relays)
 
 
 @pytest.mark.parametrize("hop", range(3))
 @pytest.mark.parametrize("bit", [0, 63, 127, 128, 135, 168, 8 * 300 + 3, 8 * 509 - 1])
 def test_one_flipped_bit_destroys_the_circuit(circuit: TorCircuit, hop: int, bit: int) -> None:
-    circuit.send(RelayCell(DROP), hop)
-    wire = circuit.wire_cell(RelayCell(DROP, data=b"to be flipped"), hop)
-    wire[5 + bit // 8] ^= 0x80 >> bit % 8
-    circuit.link.send(wire)
-    check_destroyed(circuit)
+    check_flipped_bit(circuit, hop, bit)
 
 
 @pytest.mark.parametrize("hop", range(3))
@@ -92,30 +71,17 @@ def test_a_relay_cell_sent_as_relay_early_destroys_the_circuit(circuit: TorCircu
 
 
 @pytest.mark.parametrize("hop", range(3))
-@pytest.mark.parametrize("change", [replayed, swapped, lost])
+@out_of_place
 def test_a_cell_out_of_its_place_destroys_the_circuit(
-    circuit: TorCircuit, relays: list[Relay], change: Callable[[list[bytearray]], list[bytearray]], hop: int
+    circuit: TorCircuit, relays: list[Relay], change: Change, hop: int
 ) -> None:
-    check_alive(circuit, relays, hop)
-    for wire in change([circuit.wire_cell(RelayCell(DROP), hop) for _ in range(2)]):
-        circuit.link.send(wire)
-    check_destroyed(circuit)
+    check_out_of_place(circuit, relays, change, hop)
 
 
 @pytest.mark.parametrize("hop", range(3))
 @pytest.mark.parametrize("bit", [0, 127, 128, 168, 8 * 509 - 1])
 def test_a_corrupted_backward_cell_breaks_the_circuit(circuit: TorCircuit, hop: int, bit: int) -> None:
-    stream = circuit.begin_dir(hop)
-    stream.send(HTTP_GET)
-    first, *rest = backward_payloads(circuit, 3)
-    first[bit // 8] ^= 0x80 >> bit % 8
-    with pytest.raises(UnrecognizedCell):
-        circuit.layers.receive(first)
-    for payload in rest:
-        before = bytes(payload)
-        with pytest.raises(UnrecognizedCell):
-            circuit.layers.receive(payload)
-        assert payload == before
+    check_corrupted_backward(circuit, hop, bit)
 
 
 def test_a_relay_that_is_another_proves_nothing(relays: list[Relay]) -> None:
