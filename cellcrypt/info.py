@@ -1,13 +1,16 @@
 """python -m cellcrypt info: what this installation can use, and why not more.
 
-Rules of this file: `collect` gives plain data, which --json prints as it is; the text is made from the same data.
+Rules of this file: `collect` gives plain data, which --json prints as it is; the text is made from the same data. A
+variable that is set to what can't be used hides nothing else, and is told by the exit status.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -17,18 +20,18 @@ from .errors import CellcryptError
 
 
 def collect() -> dict[str, Any]:
-    """Return what `info --json` prints: versions, processor, the compiled core, backends, and what None means."""
-    try:
-        default: str | None = backend.choose(None)
-        default_reason = None
-    except (CellcryptError, ValueError) as error:
-        default, default_reason = None, str(error)
+    """Return what `info --json` prints: versions, processor, the compiled core, backends, and what None means.
+
+    "wrong_variables" has each environment variable that is set to what can't be used, with the reason.
+    """
+    default, default_reason = _chosen(backend.choose)
     kernel, kernel_reason = None, None
-    if default == "native":
-        try:
-            kernel = backend.choose_kernel(None)
-        except (CellcryptError, ValueError) as error:
-            kernel_reason = str(error)
+    # Without a core there are no kernels, and nothing that the variable could mean.
+    if compiled.core is not None and (default == "native" or os.environ.get(backend.KERNEL_VARIABLE)):
+        kernel, kernel_reason = _chosen(backend.choose_kernel)
+    wrong = {backend.ENVIRONMENT_VARIABLE: default_reason, backend.KERNEL_VARIABLE: kernel_reason}
+    if default != "native":
+        kernel, kernel_reason = None, None
     return {
         "cellcrypt": version("cellcrypt"),
         "location": str(compiled.LOCATION),
@@ -45,7 +48,16 @@ def collect() -> dict[str, Any]:
         "default_backend_reason": default_reason,
         "default_kernel": kernel,
         "default_kernel_reason": kernel_reason,
+        "wrong_variables": {name: why for name, why in wrong.items() if why is not None and os.environ.get(name)},
     }
+
+
+def _chosen(choose: Callable[[None], str]) -> tuple[str | None, str | None]:
+    """Return what None means here, or else why it means nothing."""
+    try:
+        return choose(None), None
+    except (CellcryptError, ValueError) as error:
+        return None, str(error)
 
 
 def _processor_model() -> str:
@@ -80,19 +92,26 @@ def _text(found: dict[str, Any]) -> str:
     meaning = found["default_backend"] or "nothing: " + found["default_backend_reason"]
     if found["default_backend"] == "native":
         meaning += f", kernel {found['default_kernel'] or 'none: ' + found['default_kernel_reason']}"
+    lines += [f"wrong      {why}" for why in found["wrong_variables"].values() if why not in meaning]
     lines.append(f"backend=None means {meaning}")
     return "\n".join(lines)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("info", help="processor features, backends and kernels: usable or not, and why")
+    parser = commands.add_parser(
+        "info",
+        help="processor features, backends and kernels: usable or not, and why",
+        description="Tell where the package was loaded from, what the processor has, which backends and kernels can be"
+        f" used, and why not the others. Exit with status 1 where {backend.ENVIRONMENT_VARIABLE} or"
+        f" {backend.KERNEL_VARIABLE} is set to what can't be used; all the rest is told nevertheless.",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what `collect` finds."""
+    """Print what `collect` finds; return 1 where a variable is set to what can't be used."""
     found = collect()
     print(json.dumps(found, indent=2) if options.json else _text(found))
-    return 0
+    return 1 if found["wrong_variables"] else 0

@@ -78,13 +78,26 @@ def test_without_core_and_library() -> None:
         assert "unavailable: " in line
 
 
-def test_a_bad_kernel_is_explained() -> None:
+@pytest.mark.parametrize("backend", ["native", "cryptography", None])
+def test_a_bad_kernel_is_explained(backend: str | None) -> None:
+    """Also where None means a backend that has no kernels: native may be asked for by name."""
     if core is None:
         pytest.skip("there is no core, so no kernel")
-    done = python(
-        "-m", "cellcrypt", "info", environment={"CELLCRYPT_KERNEL": "nonsense", "CELLCRYPT_BACKEND": "native"}
-    )
-    assert "kernel none: environment variable CELLCRYPT_KERNEL" in done.stdout.splitlines()[-1]
+    variables = {"CELLCRYPT_KERNEL": "nonsense", "CELLCRYPT_BACKEND": backend}
+    done = python("-m", "cellcrypt", "info", environment=variables)
+    assert done.returncode == 1
+    [told] = [line for line in done.stdout.splitlines() if "environment variable CELLCRYPT_KERNEL: kernel must" in line]
+    if backend == "cryptography":
+        assert told.startswith("wrong      environment")
+        assert done.stdout.endswith("\nbackend=None means cryptography\n")
+    elif backend == "native":
+        assert told.startswith("backend=None means native, kernel none: environment")
+    done = python("-m", "cellcrypt", "info", "--json", environment=variables)
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert list(found["wrong_variables"]) == ["CELLCRYPT_KERNEL"]
+    assert "got 'nonsense'" in found["wrong_variables"]["CELLCRYPT_KERNEL"]
+    assert set(found["backends"]) >= set(BUILT_IN)
 
 
 def test_a_named_kernel_means_native() -> None:
@@ -96,9 +109,30 @@ def test_a_named_kernel_means_native() -> None:
 
 
 def test_a_bad_variable_is_explained() -> None:
-    done = python("-m", "cellcrypt", "info", environment={"CELLCRYPT_BACKEND": "nonsense"})
-    assert done.returncode == 0
+    """All the rest is told nevertheless, and the exit status says that something is wrong."""
+    variables = {"CELLCRYPT_BACKEND": "nonsense", "CELLCRYPT_KERNEL": None}
+    done = python("-m", "cellcrypt", "info", environment=variables)
+    assert (done.returncode, done.stderr) == (1, "")
     assert "backend=None means nothing: environment variable CELLCRYPT_BACKEND" in done.stdout
+    assert done.stdout.count("CELLCRYPT_BACKEND") == 1
+    for name in BUILT_IN:
+        assert f"\n  {name} " in done.stdout
+    done = python("-m", "cellcrypt", "info", "--json", environment=variables)
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert list(found["wrong_variables"]) == ["CELLCRYPT_BACKEND"]
+    assert found["wrong_variables"]["CELLCRYPT_BACKEND"] == found["default_backend_reason"]
+    assert set(found["backends"]) >= set(BUILT_IN)
+
+
+def test_empty_variables_are_none() -> None:
+    done = python("-m", "cellcrypt", "info", "--json", environment={"CELLCRYPT_BACKEND": "", "CELLCRYPT_KERNEL": ""})
+    assert (done.returncode, json.loads(done.stdout)["wrong_variables"]) == (0, {})
+
+
+def test_help_tells_the_exit_status() -> None:
+    done = python("-m", "cellcrypt", "info", "--help")
+    assert "Exit with status 1 where CELLCRYPT_BACKEND or CELLCRYPT_KERNEL" in " ".join(done.stdout.split())
 
 
 def test_bad_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
