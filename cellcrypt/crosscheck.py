@@ -26,6 +26,9 @@ from .xor import PATHS
 #: Bytes of header before each payload: they must come out as they went in, and put payloads at odd addresses.
 HEADER_LEN = 5
 
+#: The most octets of random data that one iteration may take: what random.Random makes at once (2^31 bits), less one.
+MOST_OCTETS = 2**28 - 1
+
 #: (what is being done, iteration, of how many)
 Progress = Callable[[str, int, int], None]
 
@@ -269,6 +272,8 @@ def _cbc_and_back(
             start = time.perf_counter()
             decrypt()
             decrypted.seconds.append(time.perf_counter() - start)
+    except MemoryError:  # says nothing about the octets
+        raise
     except Exception as error:
         raise _cbc_mismatch(plan, iteration, subject, 0, f"{type(error).__name__}: {error}") from None
     if room[:length] != plain:

@@ -3,7 +3,7 @@
 What lives here: the command: its options, its tables, its JSON. What is compared and measured stands in crosscheck.py.
 
 Rules of this file: the seed is always shown, so that every run can be repeated; exit status 1 for the first wrong
-octet.
+octet and for nothing else, 2 for what can't be asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from . import clock as clocks
 from . import crosscheck
+from .backend.protocol import BLOCK
 from .formats import CellFormat
 
 ITERATIONS = 1000
@@ -28,16 +29,29 @@ CELLS = 80  # 40,720 octets in payloads of 509: about as many as 2,560 blocks
 BLOCKS = (2560, 256)
 
 
+def _whole(text: str, expected: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        got = text if len(text) < 30 else f"{text[:10]}... of {len(text):,} characters"
+        raise argparse.ArgumentTypeError(f"must be {expected}, got {got!r}") from None
+
+
 def _positive(text: str) -> int:
-    number = int(text)
+    number = _whole(text, "a whole number of at least 1")
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
     return number
 
 
+def _seed(text: str) -> int:
+    return _whole(text, "a whole number")
+
+
 def _payload_len(text: str) -> int:
+    number = _whole(text, "a whole number of bytes")
     try:
-        return CellFormat(crosscheck.HEADER_LEN, int(text)).payload_len
+        return CellFormat(crosscheck.HEADER_LEN, number).payload_len
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -56,17 +70,32 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="check every backend, kernel and path against all others on random data, and measure them",
         description="Encrypt random cells with every backend, kernel and path, decrypt them, compare with the data and"
         " with every other backend; then the same for AES-CBC on the libraries that have it. Stop at the first wrong"
-        " octet, say where it is, and exit with status 1. Show mean, best and worst iteration of each.",
+        " octet, say where it is, and exit with status 1 (2: what was asked for can't be done). Show mean, best and"
+        " worst iteration of each.",
     )
     add = parser.add_argument
     add("--iterations", type=_positive, default=ITERATIONS, help="of everything (default: %(default)s)")
     add("--cells", type=_positive, default=CELLS, help="cells in an iteration (default: %(default)s)")
     add("--payload-len", type=_payload_len, default=509, help="octets in a payload (default: %(default)s)")
     add("--blocks", type=_positive, action="append", help="AES-CBC blocks in an iteration, repeatable (2560 and 256)")
-    add("--seed", type=int, help="of the random data, to repeat a run (default: a new one, which is shown)")
+    add("--seed", type=_seed, help="of the random data, to repeat a run (default: a new one, which is shown)")
     add("--clock", type=_gigahertz, metavar="GHZ", help="the processor's clock rate (default: measured where possible)")
     add("--json", action="store_true", help="print JSON instead of text")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, refuse=parser.error)
+
+
+def _check_sizes(options: argparse.Namespace, blocks: Sequence[int]) -> None:
+    """Refuse, with exit status 2, what no iteration can hold."""
+    cell_len = crosscheck.HEADER_LEN + options.payload_len
+    for option, number, unit, size in (
+        ("--cells", options.cells, "cells", cell_len),
+        *(("--blocks", number, "blocks", BLOCK) for number in blocks),
+    ):
+        if number * size > crosscheck.MOST_OCTETS:
+            options.refuse(
+                f"argument {option}: must be at most {crosscheck.MOST_OCTETS // size:,} {unit} of {size:,} octets, as"
+                f" an iteration holds at most {crosscheck.MOST_OCTETS:,} octets; got {number:,} {unit}"
+            )
 
 
 def _row(measured: crosscheck.Measured, hz: float | None) -> dict[str, Any]:
@@ -186,12 +215,20 @@ def _progress() -> crosscheck.Progress:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Validate, print, and return 1 where an octet was wrong."""
+    """Validate, print, and return 1 where an octet was wrong; exit with 2 where the sizes can't be had."""
+    blocks = tuple(dict.fromkeys(options.blocks or BLOCKS))
+    _check_sizes(options, blocks)
     seed = secrets.randbits(32) if options.seed is None else options.seed
     plan = crosscheck.Plan(seed, options.iterations, options.cells, options.payload_len, _progress())
     clock = clocks.find() if options.clock is None else clocks.given(options.clock)
     try:
-        found = collect(plan, tuple(dict.fromkeys(options.blocks or BLOCKS)), clock)
+        found = collect(plan, blocks, clock)
+    except MemoryError:
+        options.refuse(
+            f"arguments --cells and --blocks: must fit into memory, several times over; got {options.cells:,} cells of"
+            f" {options.payload_len:,} octets and {max(blocks):,} blocks of {BLOCK} octets"
+        )
+        raise
     except KeyboardInterrupt:
         print(f"interrupted; the seed was {seed}, nothing was wrong so far", file=sys.stderr)
         return 130

@@ -259,3 +259,51 @@ def test_bad_options(option: str, capsys: pytest.CaptureFixture[str]) -> None:
         main(["validate", option])
     assert caught.value.code == 2
     assert option.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--cells=522248"], "argument --cells: must be at most 522,247 cells of 514 octets, as an iteration holds"),
+        ([f"--cells={10**30}"], f"got {10**30:,} cells"),
+        (["--cells=4097", "--payload-len=65535"], "must be at most 4,095 cells of 65,540 octets"),
+        (["--blocks=16777216"], "argument --blocks: must be at most 16,777,215 blocks of 16 octets"),
+        (["--blocks=20", f"--blocks={10**12}"], "got 1,000,000,000,000 blocks"),
+        (["--cells=" + "9" * 5000], "--cells: must be a whole number of at least 1, got '9999999999... of 5,000 chara"),
+        (["--payload-len=x"], "--payload-len: must be a whole number of bytes, got 'x'"),
+        (["--payload-len=65536"], "payload_len must be 1 to 65535 bytes, got 65536"),
+        (["--iterations=1.5"], "--iterations: must be a whole number of at least 1, got '1.5'"),
+    ],
+)
+def test_absurd_sizes_are_wrong_usage(options: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 2, and not 1, which says that octets were wrong."""
+    with pytest.raises(SystemExit) as caught:
+        main(["validate", *options, "--json"])
+    assert caught.value.code == 2
+    said = capsys.readouterr()
+    assert told in said.err
+    assert said.out == ""
+
+
+def test_the_largest_iteration_is_what_random_makes() -> None:
+    with pytest.raises(OverflowError):
+        random.Random(1).randbytes(crosscheck.MOST_OCTETS + 1)
+
+
+@pytest.mark.parametrize("where", ["randbytes of cells", "a library of cbc"])
+def test_too_little_memory_is_no_mismatch(
+    where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none_left(*arguments: object) -> Any:
+        raise MemoryError
+
+    if where == "randbytes of cells":
+        monkeypatch.setattr(crosscheck, "Cells", none_left)
+    else:
+        monkeypatch.setattr(cbc, "why_not", lambda open: None)
+        monkeypatch.setitem(cbc.LIBRARIES, "cryptography", none_left)
+    with pytest.raises(SystemExit) as caught:
+        main(["validate", *QUICK])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert "must fit into memory, several times over; got 20 cells of 509 octets and 20 blocks of 16 octets" in said
