@@ -1,7 +1,8 @@
 """The one gate for bytes-like arguments.
 
 Rules of this file: whatever comes in, what goes on is a flat view of bytes; a non-contiguous buffer, a read-only
-destination or a wrong type is refused here, before anything is written, with Python's own exception types.
+destination or a wrong type is refused here, before anything is written, with Python's own exception types. What the
+items are is nothing to us: a buffer that can't say it is taken all the same, by every backend.
 
 Lengths are bytes whatever the item size: array('I', 127) is 508.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from operator import index
 from pickle import PickleBuffer
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .compiled import core
 from .errors import OverlapError, PayloadLengthError
@@ -27,6 +28,60 @@ KEY_LENGTHS = (16, 24, 32)
 IV_LENGTH = 16
 
 
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer (Python/C API, "Buffer structure"): the way to an address without a compiled core."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+
+#: PyBUF_STRIDED_RO: where the items lie, and not what they are.
+_STRIDED_RO = 0x18
+
+
+class _Exported:
+    """A buffer that its owner exports without saying what its items are; released when this goes."""
+
+    def __init__(self, owner: object) -> None:
+        self.raw = _PyBuffer()
+        ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(owner), ctypes.byref(self.raw), _STRIDED_RO)
+
+    def __del__(self) -> None:
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(self.raw))
+
+
+def _without_format(buffer: object, name: str) -> memoryview:
+    """Return a flat view of a buffer whose items have no name in the buffer protocol: numpy's times, for one.
+
+    memoryview asks for that name; octets need none, and the compiled core, which asks for none, takes such a buffer.
+
+    Raises:
+        BufferError: not C-contiguous. Whatever its owner raises: it exports nothing in this way either.
+    """
+    exported = _Exported(buffer)
+    raw = exported.raw
+    if not ctypes.pythonapi.PyBuffer_IsContiguous(ctypes.byref(raw), ctypes.c_char(b"C")):
+        strides, shape = (
+            tuple((ctypes.c_ssize_t * raw.ndim).from_address(address)) for address in (raw.strides, raw.shape)
+        )
+        raise BufferError(f"{name} must be C-contiguous, got strides {strides} for shape {shape}") from None
+    octets: Any = (ctypes.c_ubyte * raw.len).from_address(raw.buf) if raw.len else (ctypes.c_ubyte * 0)()
+    octets.exported = exported  # as long as there is a view
+    view = memoryview(octets).cast("B")
+    return view.toreadonly() if raw.readonly else view
+
+
 def readable(buffer: Buffer, name: str) -> memoryview:
     """Return a flat view of the bytes of `buffer`, called `name` in errors.
 
@@ -37,6 +92,10 @@ def readable(buffer: Buffer, name: str) -> memoryview:
         view = memoryview(buffer)
     except TypeError:
         raise TypeError(f"{name} must be a bytes-like object, got {type(buffer).__name__}") from None
+    except (ValueError, BufferError):
+        if isinstance(buffer, memoryview):  # released
+            raise
+        view = _without_format(buffer, name)
     if not view.c_contiguous:
         raise BufferError(f"{name} must be C-contiguous, got strides {view.strides} for shape {view.shape}")
     if view.format == "B" and view.ndim == 1:
@@ -92,24 +151,6 @@ def whole(value: int, name: str, unit: str) -> int:
     if number < 0:
         raise ValueError(f"{name} must be at least 0 {unit}, got {number}")
     return number
-
-
-class _PyBuffer(ctypes.Structure):
-    """Py_buffer (Python/C API, "Buffer structure"): the way to an address without a compiled core."""
-
-    _fields_ = (
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.py_object),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("format", ctypes.c_char_p),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("suboffsets", ctypes.c_void_p),
-        ("internal", ctypes.c_void_p),
-    )
 
 
 def _interpreted_address(view: memoryview) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import array
 import ctypes
+import gc
 import mmap
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from cellcrypt import ALIGNED_508, TOR_V3, TOR_V4, OverlapError, crypt_each
-from cellcrypt.buffers import _interpreted_address
+from cellcrypt.buffers import _interpreted_address, readable
 from cellcrypt.compiled import core
 from cellcrypt.testing import Subject
 
@@ -173,6 +175,70 @@ def test_not_contiguous(subject: Subject, kind: str) -> None:
             call(*args)
     assert memoryview(strange).tobytes() == before
     assert cipher.position == 0
+
+
+@each_subject
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[s]", [("when", "M8[s]"), ("what", "u1", 496)]], ids=str)
+def test_items_that_have_no_name_in_the_buffer_protocol(subject: Subject, dtype: Any) -> None:
+    """numpy's times: memoryview can't take them, octets they are all the same, for every backend."""
+    numpy = pytest.importorskip("numpy")
+    plain, stream = PLAIN[:504], STREAM[:504]
+
+    def make(data: bytes) -> Any:
+        return numpy.frombuffer(bytearray(data), dtype=dtype)
+
+    with pytest.raises(ValueError, match="cannot include dtype"):
+        memoryview(make(plain))
+    cipher = subject.cipher(KEY, payload_len=504)
+    payload, out = make(plain), make(bytes(504))
+    assert cipher.crypt(payload) == xor(plain, stream)
+    cipher.seek(0)
+    cipher.crypt_into(payload, out)
+    assert (payload.tobytes(), out.tobytes()) == (plain, xor(plain, stream))
+    cipher.seek(0)
+    cipher.crypt_in_place(payload)
+    assert payload.tobytes() == xor(plain, stream)
+    cipher.seek(0)
+    cipher.crypt_into(payload, payload)
+    assert payload.tobytes() == plain
+    without_header = type(TOR_V3)(0, 504)
+    cipher.seek(0)
+    assert cipher.crypt_cells(payload, without_header) == 1
+    cipher.seek(0)
+    assert crypt_each([cipher], out, without_header) == 1
+    assert (payload.tobytes(), out.tobytes()) == (xor(plain, stream), plain)
+    position, before = cipher.position, payload.tobytes()
+    payload.flags.writeable = False
+    for call, args in ((cipher.crypt_in_place, (payload,)), (cipher.crypt_into, (plain, payload))):
+        with pytest.raises(BufferError, match="must be writable, got a read-only ndarray"):
+            call(*args)
+    with pytest.raises(BufferError, match=r"must be C-contiguous, got strides \(-\d+,\) for shape"):
+        cipher.crypt(numpy.zeros(504, dtype=dtype)[::-1])
+    with pytest.raises(ValueError, match="payload must be 504 bytes, got 0"):
+        cipher.crypt(numpy.zeros(0, dtype=dtype))
+    assert (cipher.position, payload.tobytes()) == (position, before)
+
+
+@each_subject
+def test_key_and_iv_whose_items_have_no_name(subject: Subject) -> None:
+    numpy = pytest.importorskip("numpy")
+    key, iv = (numpy.frombuffer(bytes(range(at, at + 16)), dtype="M8[s]") for at in (3, 30))
+    cipher = subject.cipher(key, iv)
+    assert cipher.keystream(40) == keystream(bytes(range(3, 19)), bytes(range(30, 46)), 0, 40)
+
+
+def test_a_buffer_without_a_name_is_held_as_long_as_its_view_and_no_longer() -> None:
+    numpy = pytest.importorskip("numpy")
+    times: Any = numpy.zeros(3, dtype="M8[s]")
+    gone: weakref.ref[Any] = weakref.ref(times)
+    view = readable(times, "times")
+    del times
+    assert gone() is not None
+    assert (view.nbytes, view.format, view.readonly) == (24, "B", False)
+    view.release()
+    del view
+    gc.collect()
+    assert gone() is None
 
 
 @each_subject
