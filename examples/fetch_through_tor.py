@@ -31,6 +31,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -44,8 +45,12 @@ from cellcrypt.onion import (
     RelayLayout,
 )
 
-from .tor_handshakes import CreateFast, Handshake, Ntor, NtorV3, Relay
-from .tor_link import CELL_HEADER, Link, TorError
+if not __package__:  # run as a file: its folder is on the path, and must be the package's
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from examples.arguments import address, url
+from examples.tor_handshakes import CreateFast, Handshake, HandshakeError, Ntor, NtorV3, Relay
+from examples.tor_link import CELL_HEADER, Link, TorError
 
 # Commands of wire cells that open and end circuits (tor-spec, "Cell Packet format").
 DESTROY, CREATE_FAST, CREATED_FAST, CREATE2, CREATED2 = 4, 5, 6, 10, 11
@@ -370,15 +375,23 @@ def _fetch(url: str, relays: list[Relay], handshakes: Sequence[MakeHandshake]) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Fetch a page through Tor relays of one's own.")
-    parser.add_argument("url", help="http://HOST:PORT/PATH, as the last relay reaches it")
-    parser.add_argument("relays", nargs="+", metavar="HOST:PORT", help="the relays' OR ports, nearest first")
+    parser.add_argument("url", type=url, help="http://HOST:PORT/PATH, as the last relay reaches it")
+    parser.add_argument(
+        "relays", type=address, nargs="+", metavar="HOST:PORT", help="the relays' OR ports, nearest first"
+    )
     parser.add_argument("--cgo", action="store_true", help="ask every relay for Counter Galois Onion")
     arguments = parser.parse_args()
     relays = []
-    for address in arguments.relays:
-        host, _, port = address.rpartition(":")
-        relays.append(learn(host, int(port)))
-    sys.stdout.buffer.write(fetch(arguments.url, relays, [NtorV3] * len(relays) if arguments.cgo else ()))
+    for host, port in arguments.relays:
+        try:
+            relays.append(learn(host, port))
+        except (OSError, TorError, ValueError) as error:
+            sys.exit(f"relay {host}:{port} does not tell its descriptor: {error}")
+    try:
+        page = fetch(arguments.url, relays, [NtorV3] * len(relays) if arguments.cgo else ())
+    except (OSError, TorError, HandshakeError) as error:
+        sys.exit(f"{arguments.url} can't be fetched: {error}")
+    sys.stdout.buffer.write(page)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Run it: python -m examples.loopback_relays 3      (needs `tor`; ends with Ctrl-C
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import shutil
 import signal
@@ -81,11 +82,24 @@ def _end(started: list[subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1 relay, got {text!r}")
+    return int(text)
+
+
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    with relays(count) as ports, contextlib.suppress(KeyboardInterrupt):
-        print(*(f"127.0.0.1:{port}" for port in ports), flush=True)
-        signal.pause()
+    parser = argparse.ArgumentParser(
+        description="Run Tor relays on this machine alone, and print the address of each, until Ctrl-C. Needs `tor`."
+    )
+    parser.add_argument("count", type=_count, nargs="?", default=3, help="how many relays (default: %(default)s)")
+    count = parser.parse_args().count
+    try:
+        with relays(count) as ports, contextlib.suppress(KeyboardInterrupt):
+            print(*(f"127.0.0.1:{port}" for port in ports), flush=True)
+            signal.pause()
+    except FileNotFoundError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Run it: python -m examples.two_nodes
 """
 
+import argparse
 import os
 import socket
 from multiprocessing import Process
@@ -24,6 +25,7 @@ def relay(link: socket.socket, secret: bytes) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description="A client and a relay in two processes.").parse_args()
     secret = os.urandom(40)  # two halves of 20 bytes, which CREATE_FAST would have exchanged
     here, there = socket.socketpair()
     with here, there:
