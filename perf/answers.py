@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .cold import CIRCUIT_LEN
-from .results import Results
+from .results import BadResults, Results
 from .stats import Question, difference, judged, noise_floor_of, processes, question, steadied
 from .tables import ns, ratio
 
@@ -44,12 +44,19 @@ class Data:
 
 
 def sort(results: Results) -> Data:
-    """Return a study's rows in order."""
+    """Return a study's rows in order.
+
+    Raises:
+        BadResults: a row does not say what it is.
+    """
     sweeps: dict[str, dict[str, Series]] = {}
     rows = steadied(results)
     for row in rows.values():
         meta = row.get_metadata()
         if "sweep" in meta:
+            for key in ("series", "x", "payload_len", "cells"):
+                if key not in meta:
+                    raise BadResults(f"{results.path}: the file is damaged: row {row.get_name()} lacks {key}")
             sweeps.setdefault(meta["sweep"], {}).setdefault(meta["series"], {})[meta["x"]] = row
     return Data(results, sweeps, noise_floor_of(rows.values()))
 

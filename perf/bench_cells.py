@@ -20,7 +20,7 @@ from cellcrypt.compiled import reason as no_core
 
 from . import timer
 from .cold import circuits_needed
-from .common import fail, general_metadata, parse, run_rows, runner
+from .common import fail, general_metadata, parse, payload_len, positive, run_rows, runner
 from .rows import Choice, suite
 
 #: Cells in one value.
@@ -47,30 +47,16 @@ FLAGS = (
 )
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
-    return number
-
-
-def _payload_len(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"must be 1 to 65535 bytes, got {number}")
-    return number
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this suite."""
     add = parser.add_argument_group("cells").add_argument
-    add("--cells", type=_positive, default=CELLS, help=f"cells in one value (default: {CELLS})")
+    add("--cells", type=positive, default=CELLS, help=f"cells in one value (default: {CELLS})")
     add("--backend", action="append", choices=names(), help="repeatable; default: every usable one but afalg")
     add("--path", action="append", choices=PATHS, help="repeatable; default: all")
-    add("--payload-len", action="append", type=_payload_len, help="bytes; repeatable; default: 509 and 508")
+    add("--payload-len", action="append", type=payload_len, help="bytes; repeatable; default: 509 and 508")
     add("--kernel", help="the native backend's kernel; default: the best that this processor has")
     add("--cold", action="store_true", help="also with a working set far past the last cache")
-    add("--circuits", type=_positive, help="circuits in a cold row; default: by the size of the last cache")
+    add("--circuits", type=positive, help="circuits in a cold row; default: by the size of the last cache")
     add("--interpreted", action="store_true", help="also the interpreted byte and word paths, over fewer cells")
     add("--quick", action="store_true", help="3 processes of one value each; pycryptodome not cold")
     add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")

@@ -19,33 +19,22 @@ from cellcrypt.compiled import core, reason
 
 from . import timer
 from .asked import BEST, NATIVE_LINES, asked_table
-from .bench_cells import _payload_len, _positive
-from .common import check_output, fail, general_metadata
-from .interleave import Plan, run_group
+from .common import fail, general_metadata, payload_len
+from .interleave import Amount, Plan, add_options, run_group, settle
 from .native_rows import groups
 from .report import report
 from .results import BadResults, load
 
-PROCESSES, QUICK_PROCESSES = 10, 3
-CELLS = 1_000_000
+FULL, QUICK = Amount(10, 1_000_000), Amount(3, 1_000_000)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.bench_native", description=__doc__.partition("\n")[0])
+    add_options(parser, FULL, QUICK, "JSON file to write; must not exist, unless --resume", "--table")
     add = parser.add_argument
-    add("-o", "--output", help="JSON file to write; must not exist, unless --resume")
-    add("-p", "--processes", type=_positive, help=f"default: {PROCESSES}, or {QUICK_PROCESSES} with --quick")
-    add("-n", "--values", type=_positive, default=1, help="values a process (default: 1)")
-    add("--cells", type=_positive, default=CELLS, help=f"cells in one value (default: {CELLS})")
-    add("--payload-len", type=_payload_len, default=509, help="bytes (default: 509)")
+    add("--payload-len", type=payload_len, default=509, help="bytes (default: 509)")
     add("--kernel", action="append", help="only this one; repeatable; default: all that this processor has")
     add("--only", action="append", help="only the group of this name; repeatable")
-    add("--quick", action="store_true")
-    add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")
-    add("--resume", action="store_true", help="go on with what the output has")
-    add("--table", metavar="FILE", help="measure nothing, show the table of FILE")
-    add("--group", help=argparse.SUPPRESS)
-    add("--group-output", help=argparse.SUPPRESS)
     return parser
 
 
@@ -69,8 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = _parser()
     options = parser.parse_args(arguments)
     timer.use(options.cpu_time)
-    if options.table:
-        show(options.table)
+    settle(options, FULL, QUICK)
+    if options.shown:
+        show(options.shown)
         return
     state = backends()["native"]
     if core is None or not state.usable:
@@ -92,11 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             fail(f"--only: there is no group {name!r}; there are {', '.join(names)}")
     if options.output is None:
         fail("-o FILE is needed: results are kept")
-    if not options.resume:
-        check_output(options.output)
     plan = Plan(
+        kind="bench_native",
         groups=[group for group in found if not options.only or group.name in options.only],
-        rounds=options.processes or (QUICK_PROCESSES if options.quick else PROCESSES),
+        rounds=options.processes,
         command=[sys.executable, "-m", "perf.bench_native", *arguments],
         output=options.output,
         resume=options.resume,

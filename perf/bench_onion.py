@@ -18,34 +18,23 @@ from cellcrypt.onion import PAYLOAD_LEN
 
 from . import timer
 from .asked import BARE, ONION_LINES, asked_table
-from .bench_cells import _positive
-from .common import check_output, fail, general_metadata
-from .interleave import Plan, run_group
+from .common import fail, general_metadata
+from .interleave import Amount, Plan, add_options, run_group, settle
 from .onion_rows import SCHEMES, groups
 from .results import BadResults, Results, load
 from .stats import summary
 from .tables import ns, ratio, table
 
-PROCESSES, QUICK_PROCESSES = 10, 3
-CELLS, QUICK_CELLS = 1_000_000, 100_000
+FULL, QUICK = Amount(10, 1_000_000), Amount(3, 100_000)
 BACKENDS = ("native", "cryptography")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.bench_onion", description=__doc__.partition("\n")[0])
+    add_options(parser, FULL, QUICK, "JSON file to write; must not exist, unless --resume", "--table")
     add = parser.add_argument
-    add("-o", "--output", help="JSON file to write; must not exist, unless --resume")
-    add("-p", "--processes", type=_positive, help=f"default: {PROCESSES}, or {QUICK_PROCESSES} with --quick")
-    add("-n", "--values", type=_positive, default=1, help="values a process (default: 1)")
-    add("--cells", type=_positive, help=f"cells in one value (default: {CELLS}, or {QUICK_CELLS} with --quick)")
     add("--backend", choices=BACKENDS, help="default: native where it is usable, else cryptography")
     add("--scheme", action="append", choices=tuple(SCHEMES), help="repeatable; default: all")
-    add("--quick", action="store_true")
-    add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")
-    add("--resume", action="store_true", help="go on with what the output has")
-    add("--table", metavar="FILE", help="measure nothing, show the table of FILE")
-    add("--group", help=argparse.SUPPRESS)
-    add("--group-output", help=argparse.SUPPRESS)
     return parser
 
 
@@ -78,27 +67,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
     timer.use(options.cpu_time)
-    if options.table:
-        show(options.table)
+    settle(options, FULL, QUICK)
+    if options.shown:
+        show(options.shown)
         return
     usable = [name for name in BACKENDS if backends()[name].usable]
     backend = options.backend or usable[0]
     if backend not in usable:
         fail(f"backend {backend} can't be measured here: {backends()[backend].reason}")
-    cells = options.cells or (QUICK_CELLS if options.quick else CELLS)
     schemes = tuple(dict.fromkeys(options.scheme or SCHEMES))
-    found = groups(schemes, backend, cells)
+    found = groups(schemes, backend, options.cells)
     if options.group:
         (group,) = (group for group in found if group.name == options.group)
         run_group(group, options.values, general_metadata("bench_onion")).dump(options.group_output)
         return
     if options.output is None:
         fail("-o FILE is needed: results are kept")
-    if not options.resume:
-        check_output(options.output)
     plan = Plan(
+        kind="bench_onion",
         groups=found,
-        rounds=options.processes or (QUICK_PROCESSES if options.quick else PROCESSES),
+        rounds=options.processes,
         command=[sys.executable, "-m", "perf.bench_onion", *arguments],
         output=options.output,
         resume=options.resume,

@@ -41,6 +41,22 @@ def fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
+def positive(text: str) -> int:
+    """Return the number that an option gives, at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+def payload_len(text: str) -> int:
+    """Return the payload length in bytes that an option gives."""
+    number = int(text)
+    if not 1 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"must be 1 to 65535 bytes, got {number}")
+    return number
+
+
 def check_output(path: str | None) -> None:
     """Stop unless a new file can be written at `path`."""
     if path is None:

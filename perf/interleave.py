@@ -6,11 +6,12 @@ milliseconds, so that clock rate, neighbours and interrupts meet each alike. Eac
 one pyperf.Run a process, with the metadata that pyperf collects, in a JSON file that pyperf reads, checks and compares.
 
 The file is whole at any moment (it is written beside its place and moved there after each group), so that a run that
-was killed keeps what it has, and `resume` goes on behind it.
+was killed keeps what it has, and `resume` goes on behind it: but only where nothing has changed in between.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import subprocess
@@ -18,14 +19,52 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 import pyperf
 
-from .common import WARM_UP, fail
-from .results import BadResults, load
+from .common import WARM_UP, check_output, fail, general_metadata, positive
+from .results import BadResults, Results, load
 from .rows import Row, describe
+
+#: What must be as it was for a run to go on, beside the environment and what each row says of itself.
+INSTALLATION = ("suite", "suite_version", "commit", "core", "measured", "python_version", "platform", "cpu_model_name")
+
+#: Of what has changed, so many are told.
+TOLD = 8
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much a suite measures unless it is told: processes, and cells in a value."""
+
+    processes: int
+    cells: int
+
+
+def add_options(parser: argparse.ArgumentParser, full: Amount, quick: Amount, output: str, show: str) -> None:
+    """Add the options of every suite that measures by a Plan; `output` helps -o, `show` names what sets `shown`."""
+    add = parser.add_argument
+    add("-o", "--output", help=output)
+    add("-p", "--processes", type=positive, help=f"default: {full.processes}, or {quick.processes} with --quick")
+    add("-n", "--values", type=positive, default=1, help="values a process (default: 1)")
+    fewer = f", or {quick.cells} with --quick" if quick.cells != full.cells else ""
+    add("--cells", type=positive, help=f"cells in one value (default: {full.cells}{fewer})")
+    add("--quick", action="store_true", help="a rough picture soon")
+    add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")
+    add("--resume", action="store_true", help="go on with what the output has")
+    add(show, dest="shown", metavar="FILE", help="measure nothing, show what FILE has")
+    add("--group", help=argparse.SUPPRESS)
+    add("--group-output", help=argparse.SUPPRESS)
+
+
+def settle(options: argparse.Namespace, full: Amount, quick: Amount) -> None:
+    """Fill in the amounts that were not asked for."""
+    amount = quick if options.quick else full
+    options.processes = options.processes or amount.processes
+    options.cells = options.cells or amount.cells
 
 
 @dataclass(frozen=True)
@@ -89,11 +128,12 @@ def run_group(group: Group, values: int, metadata: dict[str, Any]) -> Any:
 
 @dataclass
 class Plan:
-    """What is to be measured: every group once a round, each time in a process of its own.
+    """What the suite `kind` is to measure: every group once a round, each time in a process of its own.
 
     `command` starts such a process when a group's name is added to it; it writes JSON to the file named next.
     """
 
+    kind: str
     groups: Sequence[Group]
     rounds: int
     command: Sequence[str]
@@ -107,9 +147,13 @@ class Plan:
         """Measure what is not in the output yet, and keep the output whole."""
         if self.resume and Path(self.output).exists():
             try:
-                self.suite = load(self.output).suite
+                results = load(self.output)
+                self._check_unchanged(results)
             except BadResults as error:
                 fail(f"can't resume: {error}")
+            self.suite = results.suite
+        else:
+            check_output(self.output)
         todo = [
             (number, group) for number in range(self.rounds) for group in self.groups if self._runs(group) <= number
         ]
@@ -122,6 +166,28 @@ class Plan:
             began = time.monotonic()
             self._one(group)
             self.seconds[group.name] = time.monotonic() - began
+        for left in Path(self.output).absolute().parent.glob(f"{escape(Path(self.output).name)}.*.part"):
+            left.unlink()  # a group's that went on after its manager was killed
+
+    def _check_unchanged(self, results: Results) -> None:
+        """Raise BadResults where another suite or installation measured the output, or a row means another thing."""
+        if results.kind != self.kind:
+            raise BadResults(f"{results.path}: written by suite {results.kind}, this is {self.kind}")
+        here = pyperf.Run([1.0], metadata=general_metadata(self.kind), collect_metadata=True).get_metadata()
+        was = results.metadata
+        names = (*INSTALLATION, *sorted(name for name in {*was, *here} if name.startswith("env_")))
+        changed = {name: (was.get(name), here.get(name)) for name in names if was.get(name) != here.get(name)}
+        for row in (row for group in self.groups for row in group.rows):
+            measured = results.get(row.name)
+            if measured is not None:
+                old = measured.get_metadata()
+                for name, now in describe(row).items():
+                    if old.get(name) != now:
+                        changed.setdefault(f"{name} of {row.name}", (old.get(name), now))
+        if changed:
+            told = [f"{name} was {old}, is {now}" for name, (old, now) in changed.items()]
+            more = f"; and {len(told) - TOLD} more" if len(told) > TOLD else ""
+            raise BadResults(f"{results.path}: measured otherwise: {'; '.join(told[:TOLD])}{more}")
 
     def _left(self, start: float, done: int, parts: int) -> str:
         if done < len(self.groups):
@@ -141,7 +207,7 @@ class Plan:
         return min(counts, default=0)
 
     def _one(self, group: Group) -> None:
-        part = Path(f"{self.output}.part")
+        part = Path(f"{self.output}.{os.getpid()}.part")  # a group whose manager was killed writes elsewhere
         part.unlink(missing_ok=True)
         done = subprocess.run([*self.command, f"--group={group.name}", f"--group-output={part}"], check=False)
         if done.returncode or not part.exists():

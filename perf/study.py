@@ -23,25 +23,25 @@ from cellcrypt.backend import load as load_backend
 from cellcrypt.backend import names
 
 from . import timer
-from .bench_cells import ON_REQUEST, _positive
+from .bench_cells import ON_REQUEST
 from .cold import circuits_needed, last_cache
-from .common import check_output, fail, general_metadata
-from .interleave import Group, Plan, run_group
+from .common import fail, general_metadata, positive
+from .interleave import Amount, Group, Plan, add_options, run_group, settle
 from .results import BadResults, load
-from .sweeps import SWEEPS, Asked
+from .sweeps import SWEEPS, Asked, text
+from .tables import count
 
-CELLS, QUICK_CELLS = 1_000_000, 100_000
-ROUNDS, QUICK_ROUNDS = 6, 3
+FULL, QUICK = Amount(6, 1_000_000), Amount(3, 100_000)
 #: For the estimate: ns a cell by backend, and seconds to start a process and open its rows.
 GUESS = {"native": 120, "cryptography": 600, "pycryptodome": 6000, "core": 60}
 COLD_GUESS, SCHEME_GUESS, PROCESS_S = 1200, 3000, 1.0
 
 
-def cell_format(text: str) -> CellFormat:
+def cell_format(given: str) -> CellFormat:
     """Return the format that is meant by header+payload, such as 4+508."""
-    found = re.fullmatch(r"(\d+)\+(\d+)", text)
+    found = re.fullmatch(r"(\d+)\+(\d+)", given)
     if not found:
-        raise argparse.ArgumentTypeError(f"must be header+payload in bytes, such as 4+508, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be header+payload in bytes, such as 4+508, got {given!r}")
     try:
         return CellFormat(int(found[1]), int(found[2]))
     except ValueError as error:
@@ -52,22 +52,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m perf.study", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    add_options(parser, FULL, QUICK, "folder for results and report", "--report")
     add = parser.add_argument
-    add("-o", "--output", help="folder for results and report")
-    add("--quick", action="store_true", help="fewer points, cells and processes")
-    add("--resume", action="store_true", help="go on with what the folder has")
-    add("--cpu-time", action="store_true", help="measure processor time, on a machine with neighbours")
     add("--only", action="append", choices=[sweep.name for sweep in SWEEPS], help="only this sweep; repeatable")
     add("--backend", action="append", choices=names(), help="repeatable; default: every usable one but afalg")
     add("--format", action="append", type=cell_format, help="a format of your own, such as 4+508; repeatable")
     add("--baseline", type=cell_format, default=TOR_V4, help="what formats are compared with (default: 5+509)")
-    add("-p", "--processes", type=_positive, help=f"default: {ROUNDS}, or {QUICK_ROUNDS} with --quick")
-    add("--cells", type=_positive, help=f"cells in one value (default: {CELLS}, or {QUICK_CELLS} with --quick)")
-    add("--circuits", type=_positive, help="circuits in a cold row; default: by the size of the last cache")
-    add("--report", metavar="FILE", help="measure nothing, write the report on FILE beside it")
-    add("--group", help=argparse.SUPPRESS)
-    add("--group-output", help=argparse.SUPPRESS)
+    add("--circuits", type=positive, help="circuits in a cold row; default: by the size of the last cache")
     return parser
+
+
+def _check_formats(options: argparse.Namespace) -> None:
+    """Stop where a format of one's own would be compared with itself, or not at all."""
+    seen = [options.baseline]
+    for one in options.format or ():
+        if one in seen:
+            what = "the baseline itself: there is nothing to compare" if one == options.baseline else "given twice"
+            fail(f"--format {text(one)} is {what}")
+        seen.append(one)
+    if options.format and options.only and "formats" not in options.only:
+        fail("--format is measured by the sweep formats, which --only leaves out")
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -82,7 +86,7 @@ def _asked(options: argparse.Namespace) -> Asked:
     else:
         chosen = tuple(name for name, state in found.items() if state.usable and name not in ON_REQUEST)
     return Asked(
-        cells=options.cells or (QUICK_CELLS if options.quick else CELLS),
+        cells=options.cells,
         quick=options.quick,
         backends=chosen,
         kernels=found["native"].kernels,
@@ -103,7 +107,7 @@ def _caches() -> dict[str, int]:
     return found
 
 
-def seconds(groups: Sequence[Group]) -> float:
+def seconds(groups: Sequence[Group], values: int = 1) -> float:
     """Return about how long one round takes on two slow cores."""
     total = 0.0
     for group in groups:
@@ -115,12 +119,12 @@ def seconds(groups: Sequence[Group]) -> float:
                 total += int(row.metadata["circuits"]) * 5e-6
             if row.metadata["sweep"] == "schemes":
                 guess = SCHEME_GUESS
-            total += row.cells * guess * 1e-9 * int(row.metadata.get("hops", 1))
+            total += values * row.cells * guess * 1e-9 * int(row.metadata.get("hops", 1))
     return total
 
 
 def _minutes(time: float) -> str:
-    return f"{time / 60:.0f} minutes" if time >= 120 else f"{time:.0f} seconds"
+    return count(round(time / 60), "minute") if time >= 120 else count(round(time), "second")
 
 
 def _check_packages() -> None:
@@ -149,10 +153,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
     timer.use(options.cpu_time)
+    settle(options, FULL, QUICK)
     _check_packages()
-    if options.report:
-        report(options.report)
+    if options.shown:
+        report(options.shown)
         return
+    _check_formats(options)
     asked = _asked(options)
     sweeps = [sweep for sweep in SWEEPS if not options.only or sweep.name in options.only]
     groups = [group for sweep in sweeps for group in sweep.groups(asked) if group.rows]
@@ -160,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         told = " ".join(one for one in arguments if not one.startswith("--group") and one != "--resume")
         metadata = {**general_metadata("study"), **_caches(), "command": f"python -m perf.study {told}"}
         (group,) = (group for group in groups if group.name == options.group)
-        run_group(group, 1, metadata).dump(options.group_output)
+        run_group(group, options.values, metadata).dump(options.group_output)
         return
     if options.output is None:
         fail("-o FOLDER is needed: results are kept")
@@ -172,17 +178,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail(f"{folder} can't be made: {error}")
-    if not options.resume:
-        check_output(str(target))
-    rounds = options.processes or (QUICK_ROUNDS if options.quick else ROUNDS)
+    rows = sum(len(group.rows) for group in groups)
+    time = seconds(groups, options.values) * options.processes
     print(
-        f"{len(sweeps)} questions, {sum(len(group.rows) for group in groups)} rows, {rounds} processes each: about "
-        f"{_minutes(seconds(groups) * rounds)} on slow cores",
+        f"{count(len(sweeps), 'question')}, {count(rows, 'row')}, {count(options.processes, 'process', 'processes')} "
+        f"each: about {_minutes(time)} on slow cores",
         file=sys.stderr,
     )
     command = [sys.executable, "-m", "perf.study", *arguments]
     try:
-        Plan(groups, rounds, command, str(target), resume=options.resume).run()
+        Plan("study", groups, options.processes, command, str(target), resume=options.resume).run()
     except KeyboardInterrupt:
         fail(f"interrupted; {target} keeps what was measured: --resume goes on, --report {target} shows it")
     report(str(target))

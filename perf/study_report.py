@@ -136,6 +136,8 @@ def write(results: Results, folder: Path) -> list[Path]:
     if results.kind != "study":
         raise BadResults(f"{results.path}: written by suite {results.kind}, a report needs one of study")
     data = sort(results)
+    if not data.sweeps:
+        raise BadResults(f"{results.path}: there is no row of a sweep in it")
     folder.mkdir(parents=True, exist_ok=True)
     parts = [part(sweep, data, folder) for sweep in SWEEPS if data.series(sweep.name)]
     environment = jinja2.Environment(

@@ -21,6 +21,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
     return "\n".join([line(header), line(rule), *map(line, rows)])
 
 
+def count(number: int, one: str, many: str = "") -> str:
+    """Return a number of things: 1 row, 2 rows."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def ns(seconds: float) -> str:
     """Return a time in ns: three figures, or whole nanoseconds from 100 on."""
     value = seconds * 1e9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import groupby
 from pathlib import Path
@@ -41,7 +42,8 @@ class Counted:
 
 
 def counted(log: list[tuple[str, int]], name: str, cells: int, slices: int) -> Row:
-    meta: dict[str, Any] = {"kind": "cells", "backend": "none", "payload_len": 509, "cells": cells}
+    backend = "native" if KERNELS else "none"
+    meta: dict[str, Any] = {"kind": "cells", "backend": backend, "payload_len": 509, "cells": cells}
     return Row(name, lambda rng: Counted(log, name), cells, meta, slices)
 
 
@@ -78,7 +80,7 @@ def plan(tmp_path: Path, names: list[str], rounds: int, **more: Any) -> Plan:
 
     groups = [Group(name, (counted([], f"{name}-row", 100, 4),)) for name in names]
     command = [sys.executable, *options_that_write(tmp_path / "log")]
-    return Plan(groups, rounds, command, str(tmp_path / "out.json"), say=lambda text: None, **more)
+    return Plan("study", groups, rounds, command, str(tmp_path / "out.json"), say=lambda text: None, **more)
 
 
 def test_a_killed_run_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +93,65 @@ def test_a_killed_run_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeypatch:
     assert (tmp_path / "log").read_text().split() == ["first", "broken", "second", "first", "second"]
     suite = pyperf.BenchmarkSuite.load(str(tmp_path / "out.json"))
     assert {bench.get_name(): bench.get_nrun() for bench in suite} == {"first-row": 2, "second-row": 2}
+
+
+def measured(tmp_path: Path, rounds: int = 1) -> Path:
+    """Let a plan measure, and forget what it has started."""
+    plan(tmp_path, ["first"], rounds).run()
+    (tmp_path / "log").unlink()
+    return tmp_path / "out.json"
+
+
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], **more: Any) -> str:
+    """Return why a plan does not go on, before it has measured anything."""
+    with pytest.raises(SystemExit):
+        plan(tmp_path, ["first"], 2, resume=True, **more).run()
+    assert not (tmp_path / "log").exists()
+    said = capsys.readouterr().err
+    assert str(tmp_path / "out.json") in said
+    return said
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("commit", "f" * 12),
+        ("core", "lost"),
+        ("measured", "processor time of the thread"),
+        ("python_version", "3.1.4 (64-bit)"),
+        ("cpu_model_name", "Pentium"),
+        ("env_MALLOC_ARENA_MAX", "1"),
+        ("cells", 101),
+        ("payload_len", 508),
+        ("backend_version", "0.0.1"),
+        ("kernel", "portable"),
+    ],
+)
+@needs_native
+def test_a_run_goes_on_only_where_nothing_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str, value: object
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    out = measured(tmp_path)
+    plan(tmp_path, ["first"], 2, resume=True).run()
+    assert (tmp_path / "log").read_text().split() == ["first"]
+    (tmp_path / "log").unlink()
+    data = json.loads(out.read_text())
+    assert key in data["metadata"] or key.startswith("env_")
+    data["metadata"][key] = value
+    out.write_text(json.dumps(data))
+    said = refused(tmp_path, capsys)
+    assert f"{key} " in said
+    assert f"was {value}, is " in said
+
+
+def test_another_suite_does_not_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    out = measured(tmp_path)
+    out.write_text(out.read_text().replace('"study"', '"bench_onion"'))
+    assert "written by suite bench_onion, this is study" in refused(tmp_path, capsys)
 
 
 def test_resuming_a_damaged_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

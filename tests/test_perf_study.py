@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import re
 import statistics
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pyperf
@@ -15,9 +19,11 @@ from perf import answers, study, study_report
 from perf.results import BadResults, load
 from perf.stats import steadied
 from perf.sweeps import SWEEPS, Asked
+from perf.tables import count
 
 from .perf_kit import benchmark, noisy, write
-from .test_perf_suites import metadata, script
+from .test_perf_report import binary, damaged, empty, foreign, newer_pyperf, newer_suite, not_pyperf
+from .test_perf_suites import ENVIRONMENT, ROOT, metadata, script
 
 COUNT = 12
 
@@ -195,7 +201,7 @@ def test_own_formats_and_resuming(tmp_path: Path) -> None:
         "--format=6+1018",
     ]
     said = script("perf.study", *options, "-p2")
-    assert "about" in said
+    assert "1 question, 6 rows, 2 processes each: about" in said
     found = metadata(out / "study.json")
     assert {meta["x"] for meta in found.values()} == {"5+509", "4+508", "6+1018"}
     assert all(meta["inner_loops"] == 50 for meta in found.values())
@@ -208,6 +214,99 @@ def test_own_formats_and_resuming(tmp_path: Path) -> None:
     assert {bench.get_nrun() for bench in suite} == {3}
 
 
+def test_a_study_killed_in_the_middle_and_resumed_is_whole(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "mine"
+    options = [f"-o{out}", "--cells=50", "--backend=cryptography", "--only=formats", "--only=hops", "-p3"]
+    manager = subprocess.Popen([sys.executable, "-m", "perf.study", *options], cwd=ROOT, env=ENVIRONMENT, text=True)
+    until = monotonic() + 60
+    while not (out / "study.json").exists():
+        assert manager.poll() is None
+        assert monotonic() < until
+        sleep(0.02)
+    manager.kill()
+    manager.wait()
+    assert not (out / "report.md").exists()
+    (kept,) = {bench.get_nrun() for bench in pyperf.BenchmarkSuite.load(str(out / "study.json"))}
+    assert kept < 3
+    (out / "study.json.1.part").write_text("half a res")
+    said = script("perf.study", *options, "--resume")
+    assert "parts are there already" in said
+    suite = pyperf.BenchmarkSuite.load(str(out / "study.json"))
+    assert {bench.get_nrun() for bench in suite} == {3}
+    assert {bench.get_metadata()["sweep"] for bench in suite} == {"formats", "hops"}
+    assert "## Hops" in (out / "report.md").read_text()
+    assert not (out / "study.json.1.part").exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (damaged, "damaged"),
+        (empty, "empty"),
+        (not_pyperf, "not pyperf's"),
+        (foreign, "another suite"),
+        (newer_suite, "newer version"),
+        (newer_pyperf, "another version of pyperf"),
+        (binary, "damaged"),
+        (lambda path: write(path, [point("hops", "native", 1, 1e-7, 1, suite="bench_cells")]), "suite bench_cells"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--resume", "--report"])
+def test_results_of_no_use_are_named(
+    tmp_path: Path, make: Callable[[Path], object], why: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "study.json"
+    make(path)
+    before = path.read_bytes()
+    options = [f"-o{tmp_path}", "--only=hops", "--resume"] if option == "--resume" else [f"--report={path}"]
+    with pytest.raises(SystemExit) as stopped:
+        study.main(options)
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert str(path) in said
+    assert why in said
+    assert "round 1" not in said
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("meta", "why"), [({}, "no row of a sweep"), ({"sweep": "hops", "x": 1}, "damaged: row odd lacks series")]
+)
+def test_rows_of_no_use_have_no_report(tmp_path: Path, meta: dict[str, Any], why: str) -> None:
+    path = write(tmp_path / "a.json", [benchmark("odd", [1.0, 1.1], {"suite": "study", **meta})])
+    with pytest.raises(BadResults, match=f"a\\.json: .*{why}"):
+        study_report.write(load(path), tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--only=formats", "--format=4+508", "--baseline=4+508"], "4+508 is the baseline itself"),
+        (["--only=formats", "--format=5+509"], "5+509 is the baseline itself"),
+        (["--only=formats", "--format=4+508", "--format=4+508"], "4+508 is given twice"),
+        (["--format=4+508", "--only=hops"], "--only leaves out"),
+    ],
+)
+def test_nothing_to_compare_stops_before_work(
+    tmp_path: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(SystemExit) as stopped:
+        study.main([f"-o{tmp_path / 'out'}", "--cells=50", "--backend=cryptography", "-p1", *options])
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_is_told_in_the_singular() -> None:
+    assert count(1, "question") == "1 question"
+    assert count(2, "question") == "2 questions"
+    assert [count(n, "process", "processes") for n in (1, 2)] == ["1 process", "2 processes"]
+
+
 @pytest.mark.parametrize("text", ["509", "4+", "300+509", "4+0", "4+70000"])
 def test_bad_formats_stop_before_work(text: str) -> None:
     assert "format" in script("perf.study", "-o/tmp/nothing", f"--format={text}", code=2)
@@ -216,8 +315,8 @@ def test_bad_formats_stop_before_work(text: str) -> None:
 def test_a_full_study_fits_into_forty_minutes_and_a_quick_one_into_three() -> None:
     kernels = ("vaes512", "vaes256", "aesni", "portable")
     for quick, cells, rounds, most in (
-        (False, study.CELLS, study.ROUNDS, 40),
-        (True, study.QUICK_CELLS, study.QUICK_ROUNDS, 3),
+        (False, study.FULL.cells, study.FULL.processes, 40),
+        (True, study.QUICK.cells, study.QUICK.processes, 3),
     ):
         asked = Asked(cells, quick, ("native", "cryptography", "pycryptodome"), kernels)
         groups = [group for sweep in SWEEPS for group in sweep.groups(asked)]
