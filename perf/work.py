@@ -153,15 +153,17 @@ class PerCell:
             return
         buffers = self._places.buffers(rng, length)
         if self._manner == "into":
-            buffers += self._places.buffers(rng, length)
-            self._pool = [(self._source_type(buffers[i]), buffers[POOL + i]) for i in range(POOL)]
+            # Pairs of them: POOL pairs would not lie in the first cache, where every other row's buffers do.
+            self._pool = [
+                (self._source_type(source), out) for source, out in zip(buffers[::2], buffers[1::2], strict=True)
+            ]
         elif self._manner == "new":
             self._pool = [self._source_type(buffer) for buffer in buffers]
         else:
             self._pool = list(buffers)
 
     def run(self, cells: int) -> float:
-        seconds = _LOOPS[self._manner](self._call, self._pool, *divmod(cells, POOL))
+        seconds = _LOOPS[self._manner](self._call, self._pool, *divmod(cells, len(self._pool)))
         self._done += cells
         return seconds
 
