@@ -42,7 +42,7 @@ bench: $(VENV)/installed
 
 bench-full: $(VENV)/installed
 	mkdir -p $(OUT)
-	$(BIN)/python -m perf.rounds -o $(OUT)/cells-full-$(NOW).json --until-stable 10 bench_cells --cold
+	$(BIN)/python -m perf.rounds -o $(OUT)/cells-full-$(NOW).json --until-stable 15 bench_cells
 	$(BIN)/python -m perf.report $(OUT)/cells-full-$(NOW).json
 	-$(BIN)/python -m pyperf check $(OUT)/cells-full-$(NOW).json
 

@@ -6,12 +6,14 @@ pyperf's own order measures a row in all its processes before it begins the next
 a ratio of them carries what the machine did meanwhile. Everything else is pyperf's: each round is the suite itself with
 one process, appended to one JSON file, which is whole after every row.
 
-With --until-stable N, up to N more rounds follow while `pyperf check` would find a row unstable.
+With --until-stable MINUTES, more rounds follow of those rows alone that `pyperf check` would find unstable, as long as
+the time suffices for all the processes that it asks for.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import time
@@ -25,19 +27,24 @@ from .common import check_output, fail
 SUITES = ("bench_cells",)
 #: pyperf's own number of processes; and the fewest that give a spread.
 ROUNDS, QUICK_ROUNDS = 20, 3
-#: `pyperf check` warns from this share of the mean on.
-MAX_STDEV = 0.10
+#: What a process takes besides its values, in seconds.
+PROCESS_S = 0.5
 
 
-def unstable(path: str) -> list[str]:
-    """Return the rows that `pyperf check` would warn about for want of rounds."""
-    found = []
+def wanted(path: str, seconds: float) -> tuple[list[str], list[str]]:
+    """Return the rows that `pyperf check` would warn about: those that `seconds` suffice for, and the others."""
+    needs = []
     for benchmark in pyperf.BenchmarkSuite.load(path):
-        needed = benchmark.required_nprocesses()
-        spread = benchmark.stdev() / benchmark.mean() if benchmark.get_nvalue() > 1 else 0.0
-        if spread >= MAX_STDEV or (needed is not None and needed > benchmark.get_nrun()):
-            found.append(benchmark.get_name())
-    return found
+        runs, needed = benchmark.get_nrun(), benchmark.required_nprocesses() or 0
+        if needed > runs:
+            each = sum(run.get_metadata()["duration"] for run in benchmark.get_runs()) / runs + PROCESS_S
+            needs.append(((needed - runs) * each, benchmark.get_name()))
+    within: list[str] = []
+    beyond: list[str] = []
+    for need, name in sorted(needs):
+        seconds -= need
+        (within if seconds > 0 else beyond).append(name)
+    return within, beyond
 
 
 def one_round(suite: str, output: str, options: Sequence[str]) -> None:
@@ -49,22 +56,27 @@ def one_round(suite: str, output: str, options: Sequence[str]) -> None:
         fail(f"perf.{suite} failed with exit code {done.returncode}{kept}")
 
 
-def run(suite: str, output: str, rounds: int, extra: int, options: Sequence[str]) -> None:
-    """Measure `rounds` rounds, then up to `extra` more while a row is unstable."""
+def run(suite: str, output: str, rounds: int, minutes: float, options: Sequence[str]) -> None:
+    """Measure `rounds` rounds, then for up to `minutes` more the rows that are not stable."""
     check_output(output)
     start = time.monotonic()
-    for number in range(1, rounds + extra + 1):
-        if number > rounds:
-            left = unstable(output)
-            if not left:
-                break
-            print(f"{len(left)} rows are not stable yet: {', '.join(left[:4])} …", file=sys.stderr)
-        elif number > 1:
+    for number in range(1, rounds + 1):
+        if number > 1:
             so_far = time.monotonic() - start
             left_s = so_far / (number - 1) * (rounds - number + 1)
             print(f"{so_far:.0f} s so far, about {left_s:.0f} s left", file=sys.stderr)
         print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
         one_round(suite, output, options)
+    end = time.monotonic() + minutes * 60
+    while minutes:
+        left_s = end - time.monotonic()
+        within, beyond = wanted(output, left_s)
+        print(f"{len(within) + len(beyond)} rows are not stable yet, {left_s:.0f} s left", file=sys.stderr, flush=True)
+        if not within:
+            if beyond:
+                print(f"the time does not suffice for {', '.join(beyond)}", file=sys.stderr)
+            break
+        one_round(suite, output, [*options, *(f"--only={name}" for name in within)])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -72,12 +84,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m perf.rounds", description=__doc__.partition("\n")[0])
     parser.add_argument("-o", "--output", required=True, help="JSON file to write; must not exist")
     parser.add_argument("--rounds", type=int, help=f"default: {ROUNDS}, or {QUICK_ROUNDS} with --quick")
-    parser.add_argument("--until-stable", type=int, default=0, metavar="N", help="up to N more rounds (default: 0)")
+    parser.add_argument(
+        "--until-stable", type=float, default=0, metavar="MINUTES", help="go on for so long at most (default: 0)"
+    )
     parser.add_argument("suite", choices=SUITES)
     options, of_suite = parser.parse_known_args(arguments)
     rounds = options.rounds or (QUICK_ROUNDS if "--quick" in of_suite else ROUNDS)
     if rounds < 1:
         fail(f"--rounds must be at least 1, got {rounds}")
+    if not 0 <= options.until_stable < math.inf:
+        fail(f"--until-stable must be at least 0 minutes, got {options.until_stable:g}")
     run(options.suite, options.output, rounds, options.until_stable, of_suite)
     print(f"written: {options.output}", file=sys.stderr)
 

@@ -129,12 +129,29 @@ def test_an_output_that_exists_stops_before_work(tmp_path: Path) -> None:
     assert out.read_text() == "precious"
 
 
-def test_unstable_rows_are_named(tmp_path: Path) -> None:
+def test_unstable_rows_go_on_while_time_suffices(tmp_path: Path) -> None:
     from .perf_kit import cells, noisy, write
 
     steady = cells("native", "fused", 509, noisy(1e-7, 20, 1, 0.001))
-    shaky = cells("native", "byte", 509, noisy(1e-7, 20, 2, 0.05))
-    assert rounds.unstable(write(tmp_path / "a.json", [steady, shaky])) == ["cells[native,byte,509]"]
+    shaky = cells("native", "byte", 509, noisy(1e-7, 20, 2, 0.02))
+    wild = cells("native", "word", 509, noisy(1e-7, 20, 3, 0.2))
+    path = write(tmp_path / "a.json", [steady, wild, shaky])
+    needed = shaky.required_nprocesses()
+    seconds = (needed - 20) * (1 + rounds.PROCESS_S)  # a process took a second: see perf_kit
+    assert rounds.wanted(path, seconds + 1) == (["cells[native,byte,509]"], ["cells[native,word,509]"])
+    assert rounds.wanted(path, seconds - 1) == ([], ["cells[native,byte,509]", "cells[native,word,509]"])
+
+
+def test_going_on_until_stable(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    few = ("--backend=native", "--path=fused", "--payload-len=509", "--cells=2000", "--values=1", "--warmups=0")
+    said = script("perf.rounds", f"-o{out}", "--rounds=2", "--until-stable=0.05", "bench_cells", *few)
+    runs = {row.get_name(): row.get_nrun() for row in pyperf.BenchmarkSuite.load(str(out))}
+    assert min(runs.values()) >= 2
+    assert "not stable yet, 3 s left" in said
+    assert "at least 0 minutes, got -1" in script(
+        "perf.rounds", f"-o{tmp_path / 'b.json'}", "--until-stable=-1", "bench_cells", code=2
+    )
 
 
 def all_rows() -> list[rows.Row]:
