@@ -28,7 +28,7 @@ from .cold import Cold
 from .interleave import Group
 from .rows import Row, _meta, bare_row, format_of, pass_row
 from .timer import now
-from .work import KEY, Batch, PerCell, Places, Work, WrongResult, expect
+from .work import KEY, Batch, PerCell, Places, Work, WrongResult, batches, expect
 
 MANNERS = ("in_place", "memoryview", "into", "new")
 BATCHES = (1, 16, 64, 1000, 16_000, 1_000_000)
@@ -147,7 +147,8 @@ class Each:
     def move(self, rng: random.Random) -> None:
         circuits = len(self._ciphers)
         if not self._wires or circuits <= 1000:
-            self._wires = self._places.buffers(rng, circuits * self._format.cell_len, max(1, 64 // circuits))
+            self._wires = self._places.buffers(rng, circuits * self._format.cell_len, batches(circuits))
+            self.run(circuits * len(self._wires))
 
     def run(self, cells: int) -> float:
         calls = -(-cells // len(self._ciphers))

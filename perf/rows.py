@@ -175,7 +175,7 @@ def pass_row(library: str, payload_len: int, at_once: int, cells: int) -> Row:
 
     def opened(rng: random.Random) -> Work:
         function, manner = _bare_call(library, call)
-        return OnePass(function, manner, payload_len, at_once)
+        return OnePass(function, manner, payload_len, at_once, rng)
 
     meta = _meta("pass", library, payload_len, cells, call=call, at_once=at_once)
     return Row(f"pass[{library}.{call},{payload_len},{at_once}]", opened, cells, meta, _slices(cells, at_once))
