@@ -24,6 +24,7 @@
 #pragma GCC diagnostic ignored "-Wpsabi" /* how a 32-bit processor passes vectors: none leaves this file */
 #endif
 typedef uint64_t plane __attribute__((vector_size(16)));
+typedef uint16_t columns __attribute__((vector_size(16))); /* the same by its columns, in whatever order they lie */
 
 /* ---- arithmetic, 128 field elements at once; field `hi` is the coefficient of w, z or y ---- */
 
@@ -122,10 +123,17 @@ CC_INLINE plane each(uint64_t mask)
     return (plane){mask, mask};
 }
 
+/* `then` where the mask has ones, else x. */
+CC_INLINE plane choose(plane x, plane then, uint64_t mask)
+{
+    return x ^ ((x ^ then) & each(mask));
+}
+
+/* Rows 1 and 3 by one column, then rows 2 and 3 by two. */
 CC_INLINE plane shift_row(plane q)
 {
-    const uint64_t row = 0x000f000f000f000f;
-    return (q & each(row)) | (rotate(q, 16) & each(row << 4)) | (rotate(q, 32) & each(row << 8)) | (rotate(q, 48) & each(row << 12));
+    q = choose(q, rotate(q, 16), 0xf0f0f0f0f0f0f0f0);
+    return choose(q, rotate(q, 32), 0xff00ff00ff00ff00);
 }
 
 CC_INLINE void shift_rows(plane q[PLANES])
@@ -136,12 +144,14 @@ CC_INLINE void shift_rows(plane q[PLANES])
 /* Each octet's place taken by the octet one or two below it in its column. */
 CC_INLINE plane below(plane x)
 {
-    return (x >> 4 & each(0x0fff0fff0fff0fff)) | (x << 12 & each(0xf000f000f000f000));
+    columns c = (columns)x;
+    return (plane)(c >> 4 | c << 12);
 }
 
 CC_INLINE plane two_below(plane x)
 {
-    return (x >> 8 & each(0x00ff00ff00ff00ff)) | (x << 8 & each(0xff00ff00ff00ff00));
+    columns c = (columns)x;
+    return (plane)(c >> 8 | c << 8);
 }
 
 /* FIPS-197, section 5.1.3: 2 a + 3 b + c + d = 2 (a + b) + b + (c + d), where b, c, d stand below a. Doubling moves each
@@ -171,44 +181,47 @@ static void transpose(plane q[PLANES])
 }
 
 /* Octets 0, 2, 4, 6 of a word, moved together; and apart again. */
-CC_INLINE uint64_t gather_even(uint64_t x)
+CC_INLINE plane gather_even(plane x)
 {
-    x &= 0x00ff00ff00ff00ff;
-    x = (x | x >> 8) & 0x0000ffff0000ffff;
-    return (x | x >> 16) & 0x00000000ffffffff;
+    x &= each(0x00ff00ff00ff00ff);
+    x = (x | x >> 8) & each(0x0000ffff0000ffff);
+    return (x | x >> 16) & each(0x00000000ffffffff);
 }
 
-CC_INLINE uint64_t scatter_even(uint64_t x)
+CC_INLINE plane scatter_even(plane x)
 {
-    x &= 0x00000000ffffffff;
-    x = (x | x << 16) & 0x0000ffff0000ffff;
-    return (x | x << 8) & 0x00ff00ff00ff00ff;
+    x &= each(0x00000000ffffffff);
+    x = (x | x << 16) & each(0x0000ffff0000ffff);
+    return (x | x << 8) & each(0x00ff00ff00ff00ff);
 }
 
 /* Of four blocks, word b holds the even octets of block b and word 4 + b the odd ones, octet 2 k + odd in bits 8 k on: then
  * `transpose` brings octet p of block b to bit 8 * (p / 2) + 4 * (p % 2) + b = 4 * p + b, as promised above. */
 static void slice(plane q[PLANES], uint8_t blocks[AT_ONCE][CC_BLOCK])
 {
-    for (int b = 0; b < FOUR; b++)
-        for (int h = 0; h < 2; h++) {
-            const uint8_t *block = blocks[FOUR * h + b];
-            uint64_t first = cc_get64_little(block), second = cc_get64_little(block + 8);
-            q[b][h] = gather_even(first) | gather_even(second) << 32;
-            q[FOUR + b][h] = gather_even(first >> 8) | gather_even(second >> 8) << 32;
-        }
+    EACH(b, FOUR, {
+        const uint8_t *one = blocks[b], *other = blocks[FOUR + b];
+        plane first = {cc_get64_little(one), cc_get64_little(other)};
+        plane second = {cc_get64_little(one + 8), cc_get64_little(other + 8)};
+        q[b] = gather_even(first) | gather_even(second) << 32;
+        q[FOUR + b] = gather_even(first >> 8) | gather_even(second >> 8) << 32;
+    });
     transpose(q);
 }
 
 static void unslice(uint8_t blocks[AT_ONCE][CC_BLOCK], plane q[PLANES])
 {
     transpose(q);
-    for (int b = 0; b < FOUR; b++)
-        for (int h = 0; h < 2; h++) {
-            uint8_t *block = blocks[FOUR * h + b];
-            uint64_t even = q[b][h], odd = q[FOUR + b][h];
-            cc_put64_little(block, scatter_even(even) | scatter_even(odd) << 8);
-            cc_put64_little(block + 8, scatter_even(even >> 32) | scatter_even(odd >> 32) << 8);
-        }
+    EACH(b, FOUR, {
+        uint8_t *one = blocks[b], *other = blocks[FOUR + b];
+        plane even = q[b], odd = q[FOUR + b];
+        plane first = scatter_even(even) | scatter_even(odd) << 8;
+        plane second = scatter_even(even >> 32) | scatter_even(odd >> 32) << 8;
+        cc_put64_little(one, first[0]);
+        cc_put64_little(one + 8, second[0]);
+        cc_put64_little(other, first[1]);
+        cc_put64_little(other + 8, second[1]);
+    });
 }
 
 CC_INLINE void add_round_key(plane q[PLANES], const plane key[PLANES])

@@ -458,7 +458,7 @@ TARGET __attribute__((noinline)) static void xor_many(cc_stream *s, const uint8_
 static void xor_cells(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len, size_t count)
 {
     uint64_t blocks = (uint64_t)len * count / 16 + 1; /* at most that */
-    if (blocks >= TABLE_PAYS &&  table_holds(s->next.lo, blocks))
+    if (blocks >= TABLE_PAYS && table_holds(s->next.lo, blocks))
         xor_many(s, in, out, stride, len, count);
     else if (count > 1)
         xor_some(s, in, out, stride, len, count);
