@@ -1,6 +1,6 @@
 /* The C contract of cellcrypt's core: what the files of this folder owe each other.
  *
- *   module.c      the Python types; it and module_cgo.c alone see Python.h
+ *   module*.c     what Python sees; they alone see Python.h, and module.h says what they owe each other
  *   ctr.c         the key stream: position, head, tail, carry; written once
  *   cpu.c         which kernels this processor can run
  *   kernel_*.c    AES for whole blocks, one instruction set each; nothing else uses that set

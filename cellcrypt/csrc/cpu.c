@@ -1,7 +1,7 @@
 /* Which kernels this processor and its operating system run.
  *
  * Rules
- *   - Asked once per process or so, hence nothing is remembered here.
+ *   - Asked once per process or so, hence nothing is remembered here, but for what every cipher's end asks.
  *   - A kernel is usable only if every instruction set of its TARGET attribute is there, and if the operating system saves
  *     the registers that they use (Intel SDM, volume 1, section 13.3; AMD APM, volume 2, section 11.5).
  *
@@ -88,6 +88,15 @@ static unsigned needs(const cc_kernel *k)
     return 0;
 }
 
+/* With AVX-512 the C library copies through registers 16 to 31, which none but the widest kernel clears. */
+void cc_forget_registers(const cc_kernel *kernel)
+{
+    static const cc_kernel *widest; /* the same for every thread, so a race writes the same value */
+    if (!widest)
+        widest = look() & BIT(AVX512F) ? &cc_vaes512 : &cc_portable;
+    (widest == &cc_vaes512 ? widest : kernel)->forget();
+}
+
 const char *cc_cpu_feature(unsigned index, int *present)
 {
     if (index >= FEATURES)
@@ -107,6 +116,11 @@ static unsigned needs(const cc_kernel *k)
 {
     (void)k;
     return 0;
+}
+
+void cc_forget_registers(const cc_kernel *kernel)
+{
+    kernel->forget();
 }
 
 const char *cc_cpu_feature(unsigned index, int *present)

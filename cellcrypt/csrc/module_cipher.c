@@ -13,7 +13,6 @@
 /* Key stream at once for the byte and word paths, in octets: a multiple of a word and of a block. */
 #define PATH_CHUNK 2048
 
-
 const char *const cc_path_names[3] = {"fused", "byte", "word"};
 static const uint32_t path_states[3] = {0, PATH_BYTE, PATH_WORD};
 

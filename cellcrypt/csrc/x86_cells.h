@@ -30,7 +30,12 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-#define HELD 10            /* round keys that find a place in registers: AES-128's; more would go to the stack */
+/* Round keys that find a place in registers, AES-128's at best; more would go to the stack, and stay there. */
+#ifdef __clang__
+#define HELD 6
+#else
+#define HELD 10
+#endif
 
 /* Plans, which may be added up. */
 #define KEYS_HELD 1 /* round keys stay in registers from cell to cell (Ice Lake, November 2026: 12 % less per cell) */
@@ -45,7 +50,8 @@ typedef struct {
 
 /* Octets of key stream that are left over from the payload before. */
 #if MASKED
-typedef vec spare_t; /* the vector that the spare block was made in, and `used` counts in that vector: 1 to WIDTH */
+typedef vec spare_t; /* the vector that the spare block was made in, and `used` counts in that vector: 1 to WIDTH; the first
+                        `used` octets may be text already */
 #define SPARE_WIDTH WIDTH
 #else
 typedef __m128i spare_t; /* the spare block; `used` is 1 to 16 */
@@ -443,7 +449,7 @@ TARGET __attribute__((noinline)) static void xor_many(cc_stream *s, const uint8_
         size_t x = w.lo % STRETCH;
         if (UNLIKELY(ahead))
             for (size_t at = 0; at < len; at += 64)
-                _mm_prefetch((const char *)in + ahead + at, _MM_HINT_T0);
+                _mm_prefetch((const char *)((uintptr_t)in + ahead + at), _MM_HINT_T0); /* may lie past the buffer */
         if (LIKELY(x + most < STRETCH)) {
             w.states = table->states + 16 * x;
             w.lo += (len - (0 - w.used) % 16 + 15) / 16;
