@@ -1,8 +1,8 @@
 """The answers of the study: sentences computed from the data, each with its uncertainty.
 
 Rules of this file: a ratio or a difference is the median over processes of what each process measured for both sides
-alternately, "±" is the MAD of the same; nanoseconds are that share of the old row's median; a difference is claimed
-only as stats.py allows. A sweep without data has no answer.
+alternately, "±" is half its 95% interval, the same that stats.py judges by; nanoseconds are that share of the old
+row's median; a difference is claimed only as stats.py allows. A sweep without data has no answer.
 """
 
 from __future__ import annotations
@@ -65,16 +65,22 @@ def saved(old: Any, new: Any, floor: float) -> str:
     """Say in ns and in percent what `new` saves over `old`, or that nothing is shown."""
     step = difference(old, new, floor)
     share = 1 - step.ratio
-    figures = [ns(part * old.median()) for part in (share, step.mad)]
+    figures = [ns(part * old.median()) for part in (share, step.half)]
     if not step.claimed:
         return f"no difference shown ({' ± '.join(figures)} ns, {share:+.1%} saved; {step.why})"
     return f"{'saves' if share > 0 else 'costs'} {' ± '.join(figures).lstrip('-')} ns a cell ({abs(share):.1%})"
 
 
-def _useful(a: Any, b: Any, header_len: int) -> str:
-    """Return the time per byte that a relay header of `header_len` leaves, before and after."""
-    times = [row.median() / (int(row.get_metadata()["payload_len"]) - header_len) * 1e12 for row in (a, b)]
-    return f"{times[0]:.1f} → {times[1]:.1f}"
+def _useful(a: Any, b: Any, floor: float) -> str:
+    """Return the change per byte that is left after a relay header, of tor1 and of CGO; nothing where none is left."""
+    found = []
+    for scheme, header_len in (("tor1", RELAY_HEADER_LEN), ("CGO", CGO_HEADER_LEN)):
+        before, after = (int(row.get_metadata()["payload_len"]) - header_len for row in (a, b))
+        if before > 0 and after > 0:
+            found.append(
+                f"{difference(a, b, floor, before / after).ratio - 1:+.1%} after {scheme}'s {header_len} bytes"
+            )
+    return f"; time per useful byte {', '.join(found)}" if found else ""
 
 
 def _formats(data: Data) -> Iterator[str]:
@@ -83,15 +89,13 @@ def _formats(data: Data) -> Iterator[str]:
         alike = []
         for one in others:
             a, b = series[baseline], series[one]
-            if len(others) > 2 and not difference(a, b, data.floor).claimed:
-                alike.append(one)
+            step = difference(a, b, data.floor)
+            if len(others) > 2 and not step.claimed:
+                alike.append(f"{one} ({1 - step.ratio:+.1%} ± {step.half:.1%} saved)")
                 continue
-            yield (
-                f"{one} instead of {baseline}, {name}: {saved(a, b, data.floor)}; {_useful(a, b, RELAY_HEADER_LEN)} ps "
-                f"per useful byte with tor1, {_useful(a, b, CGO_HEADER_LEN)} with CGO."
-            )
+            yield f"{one} instead of {baseline}, {name}: {saved(a, b, data.floor)}{_useful(a, b, data.floor)}."
         if alike:
-            yield f"{' or '.join(alike)} instead of {baseline}, {name}: no difference shown."
+            yield f"{', '.join(alike)} instead of {baseline}, {name}: no difference shown."
 
 
 def _near(series: Series) -> list[int]:
@@ -152,7 +156,7 @@ def _part(found: Question, by: str) -> str:
     part = found.word if by == "word" else found.length
     share = part.seconds / found.variants["509 by bytes"].median
     steps = [found.steps[step] for step in _STEPS[by]]
-    figures = f"{ns(part.seconds)} ± {ns(part.mad)} ns, {share:.1%}"
+    figures = f"{ns(part.seconds)} ± {ns(part.half)} ns, {share:.1%}"
     what = "uint32 instead of bytes" if by == "word" else "508 instead of 509 bytes"
     if all(step.claimed for step in steps) and len({part.seconds > 0, *(step.ratio < 1 for step in steps)}) == 1:
         return f"{what} {'saves' if part.seconds > 0 else 'costs'} {figures.lstrip('-')}"
@@ -173,7 +177,7 @@ def _paths(data: Data) -> Iterator[str]:
         yield f"{name}: {_part(found, 'word')}; {_part(found, 'length')}."
         if "fused 509" in series:
             gain = difference(series["fused 509"], rows["509 by bytes"], data.floor)
-            yield f"{name}: fused is {ratio(gain.ratio)} ± {gain.mad:.2f} times as quick as 509 by bytes."
+            yield f"{name}: fused is {ratio(gain.ratio)} ± {gain.half:.2f} times as quick as 509 by bytes."
 
 
 def _cold(data: Data) -> Iterator[str]:
@@ -186,11 +190,11 @@ def _cold(data: Data) -> Iterator[str]:
         for x, row in cold.items():
             if x in warm:
                 step = difference(warm[x], row, data.floor)
-                yield f"{backend}, {x}: {ratio(step.ratio)} ± {step.mad:.2f} times the time when cold."
+                yield f"{backend}, {x}: {ratio(step.ratio)} ± {step.half:.2f} times the time when cold."
         for path in ("byte", "word", "fused"):
             if f"{path} 509" in cold and f"{path} 508" in cold:
                 less = saved(cold[f"{path} 509"], cold[f"{path} 508"], data.floor)
-                yield f"{backend}, cold, {path}: 508 instead of 509 {less}."
+                yield f"{backend}, cold, {path}: 508 instead of 509: {less}."
 
 
 def _offsets(data: Data) -> Iterator[str]:
@@ -218,7 +222,7 @@ def _batches(data: Data) -> Iterator[str]:
         gain = difference(series[enough], series[min(series)], data.floor)
         yield (
             f"{name}: {enough:,} cells a call are within {NEAR - 1:.0%} of the quickest, {ratio(gain.ratio)} ± "
-            f"{gain.mad:.2f} times as quick as {min(series):,} a call."
+            f"{gain.half:.2f} times as quick as {min(series):,} a call of crypt_cells."
         )
         last = max(series)
         if series[last].median() > best * KNEE:
@@ -242,9 +246,11 @@ def _circuits(data: Data) -> Iterator[str]:
 
 def _threads(data: Data) -> Iterator[str]:
     for name, series in data.series("threads").items():
+        if len(series) == 1:
+            yield f"{name}: this run was allowed one processor, so that there is nothing to compare."
         for threads in sorted(series)[1:]:
             gain = difference(series[threads], series[1], data.floor)
-            yield f"{name}: {threads} threads do {ratio(gain.ratio)} ± {gain.mad:.2f} times as many cells as one."
+            yield f"{name}: {threads} threads do {ratio(gain.ratio)} ± {gain.half:.2f} times as many cells as one."
 
 
 def _schemes(data: Data) -> Iterator[str]:
@@ -259,7 +265,7 @@ def _schemes(data: Data) -> Iterator[str]:
             for place, row in found[name].items():
                 if place in tor1:
                     step = difference(tor1[place], row, data.floor)
-                    yield f"{name}, {place}: {ratio(step.ratio)} ± {step.mad:.2f} times the time of tor1."
+                    yield f"{name}, {place}: {ratio(step.ratio)} ± {step.half:.2f} times the time of tor1."
 
 
 ANSWERS: dict[str, Callable[[Data], Iterator[str]]] = {

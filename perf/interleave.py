@@ -209,7 +209,9 @@ class Plan:
     def _one(self, group: Group) -> None:
         part = Path(f"{self.output}.{os.getpid()}.part")  # a group whose manager was killed writes elsewhere
         part.unlink(missing_ok=True)
-        done = subprocess.run([*self.command, f"--group={group.name}", f"--group-output={part}"], check=False)
+        # In a session of its own, so that Ctrl-C reaches the manager alone, which then stops it.
+        command = [*self.command, f"--group={group.name}", f"--group-output={part}"]
+        done = subprocess.run(command, check=False, start_new_session=True)
         if done.returncode or not part.exists():
             kept = f"; {self.output} keeps what was measured" if self.suite else ""
             fail(f"group {group.name} failed with exit code {done.returncode}{kept}")

@@ -1,13 +1,15 @@
 """The plots of the study, as SVG and PNG.
 
-Rules of this file: bars begin at zero; axes are logarithmic for growth only; the spread (MAD) is drawn; a ratio has a
-line at 1.0; colours are Okabe and Ito's, told apart by colour-blind people too, and markers differ as well. The same
-data give the same bytes: no date, no random ids.
+Rules of this file: bars begin at zero; axes are logarithmic for growth only; the spread is drawn (MAD, or a ratio's 95%
+interval); a ratio has a line at 1.0; colours are Okabe and Ito's, told apart by colour-blind people too, and markers
+differ as well. The same data give the same bytes: no date, no random ids.
 """
 
 from __future__ import annotations
 
 import io
+import math
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +23,7 @@ from cellcrypt import TOR_V4
 
 from .answers import Data, Series
 from .cold import CIRCUIT_LEN
-from .stats import summary
+from .stats import difference, summary
 
 #: Okabe and Ito, "Color Universal Design" (2008), without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -89,6 +91,7 @@ def _linear(data: Data, sweep: str, axis: str) -> Any:
     axes.set_ylabel(LOWER)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(_number))
     _legend(figure, axes)
     return figure
 
@@ -102,10 +105,12 @@ def lengths(data: Data, axis: str) -> Any:
     figure, axes = plt.subplots(figsize=SIZE)
     near = _near(data.series("lengths"))
     _lines(axes, near)
-    for n in range(480, 561, 16):
-        axes.axvline(n, color="#000000", alpha=0.15, linewidth=0.8)
-    axes.axvline(509, color="#000000", alpha=0.6, linewidth=0.8, linestyle=":")
-    axes.set_xlabel(f"{axis} (grey: multiples of 16; dotted: 509)")
+    least, most = (end(x for points in near.values() for x in points) for end in (min, max))
+    axes.grid(axis="x", visible=False)
+    for n in range(-(-least // 16) * 16, most + 1, 16):
+        axes.axvline(n, color="#000000", alpha=0.35, linewidth=0.8)
+    axes.axvline(509, color="#000000", linewidth=0.9, linestyle=":")
+    axes.set_xlabel(f"{axis} (lines: multiples of 16; dotted: 509)")
     axes.set_ylabel(LOWER)
     axes.set_ylim(bottom=0)
     _legend(figure, axes)
@@ -141,9 +146,9 @@ def _groups(series: dict[str, Series]) -> list[str]:
 
 
 def far(series: dict[str, Series]) -> list[str]:
-    """Return the series that are too far from the quickest to be drawn beside it, by their quickest points."""
-    best = {name: min(row.median() for row in points.values()) for name, points in series.items()}
-    return [name for name in series if best[name] > FAR * min(best.values())]
+    """Return the series that are too far from the quickest to be drawn beside it, by the medians of their points."""
+    middle = {name: statistics.median(row.median() for row in points.values()) for name, points in series.items()}
+    return [name for name in series if middle[name] > FAR * min(middle.values())]
 
 
 def bars(data: Data, sweep: str, _: str) -> Any:
@@ -168,8 +173,8 @@ def formats(data: Data, _: str) -> Any:
     baseline = groups[0]
 
     def of(name: str, x: str) -> tuple[float, float]:
-        found, base = summary(series[name][x]), series[name][baseline].median()
-        return found.median / base, found.mad / base
+        step = difference(series[name][baseline], series[name][x], data.floor)
+        return step.ratio, step.half if math.isfinite(step.half) else 0.0
 
     figure, axes = _bars(groups, series, of)
     axes.axvline(1.0, color="#000000", linewidth=1)

@@ -111,7 +111,7 @@ def answer(found: Question) -> Iterator[str]:
     yield (
         "Saved per cell, from 509 by bytes to 508 by uint32: "
         + ", ".join(
-            f"{ns(part.seconds)} ± {ns(part.mad)} ns by {name} ({part.seconds / base:.1%})" for name, part in parts
+            f"{ns(part.seconds)} ± {ns(part.half)} ns by {name} ({part.seconds / base:.1%})" for name, part in parts
         )
         + "."
     )

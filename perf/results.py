@@ -7,6 +7,7 @@ has written.
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,6 +66,8 @@ def load(path: str) -> Results:
     Raises:
         BadResults: it is missing, empty, damaged, not pyperf's, not of our suites, or from a newer version.
     """
+    if Path(path).is_dir():
+        raise BadResults(f"{path}: is a folder; results are a file, such as study.json in it")
     if not Path(path).is_file():
         raise BadResults(f"{path}: there is no such file")
     if not Path(path).stat().st_size:
@@ -88,6 +91,9 @@ def load(path: str) -> Results:
         raise BadResults(f"{path}: written by a newer version ({version}), this reads up to {SUITE_VERSION}")
     if not any(benchmark.get_nvalue() for benchmark in suite):
         raise BadResults(f"{path}: there are no values in it")
+    for benchmark in suite:
+        if not all(map(math.isfinite, benchmark.get_values())):
+            raise BadResults(f"{path}: the file is damaged: a value of {benchmark.get_name()} is no finite number")
     return Results(str(path), suite, metadata)
 
 

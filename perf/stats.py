@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyperf
-from pyperf._utils import median_abs_dev, tdist95conf_level
+from pyperf._utils import tdist95conf_level
 
 from .results import Results
 
@@ -118,15 +118,19 @@ def _steadied(rows: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Difference:
-    """From an old to a new time: `ratio` is new / old, `mad` its spread over processes.
+    """From an old to a new time: `ratio` is new / old.
 
     `margin` is half the 95% interval of the ratio's logarithm, infinite for one process; `floor` what noise can make.
     """
 
     ratio: float
-    mad: float
     margin: float
     floor: float
+
+    @property
+    def half(self) -> float:
+        """Half the 95% interval of the ratio."""
+        return self.ratio * math.expm1(self.margin)
 
     @property
     def significant(self) -> bool:
@@ -166,6 +170,11 @@ def _error(logs: Sequence[float]) -> float:
     return statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
 
 
+def _margin(values: Sequence[float]) -> float:
+    """Return half the 95% interval of a mean, infinite for one value."""
+    return tdist95conf_level(len(values) - 1) * _error(values) if len(values) > 1 else math.inf
+
+
 def _floor(floor: float, *rows: Any) -> float:
     """Return the larger of the run's noise floor and the rows' own."""
     return max([floor, *(noise for row in rows if (noise := noise_of(row)) is not None)])
@@ -174,9 +183,7 @@ def _floor(floor: float, *rows: Any) -> float:
 def judged(ratios: Sequence[float], floor: float) -> Difference:
     """Judge ratios new / old, one of each process."""
     logs = list(map(math.log, ratios))
-    mad = median_abs_dev(ratios) if len(ratios) > 1 else 0.0
-    margin = tdist95conf_level(len(logs) - 1) * _error(logs) if len(logs) > 1 else math.inf
-    return Difference(math.exp(statistics.median(logs)), mad, margin, floor)
+    return Difference(math.exp(statistics.median(logs)), _margin(logs), floor)
 
 
 def difference(old: Any, new: Any, floor: float, scale: float = 1.0) -> Difference:
@@ -190,16 +197,15 @@ def between_runs(old: Any, new: Any, floor: float) -> Difference:
     ratio = math.exp(statistics.median(b) - statistics.median(a))
     fewest = min(len(a), len(b))
     margin = tdist95conf_level(fewest - 1) * math.hypot(_error(a), _error(b)) if fewest > 1 else math.inf
-    mad = ratio * math.hypot(median_abs_dev(a), median_abs_dev(b)) if fewest > 1 else 0.0
-    return Difference(ratio, mad, margin, _floor(floor, old, new))
+    return Difference(ratio, margin, _floor(floor, old, new))
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a difference, in seconds a cell: median over rounds and MAD."""
+    """A part of a difference, in seconds a cell: median over rounds, and half its 95% interval."""
 
     seconds: float
-    mad: float
+    half: float
 
 
 @dataclass(frozen=True)
@@ -249,4 +255,4 @@ def question(backend: str, rows: dict[str, Any], floor: float) -> Question:
 
 
 def _part(values: Sequence[float]) -> Part:
-    return Part(statistics.median(values), median_abs_dev(values) if len(values) > 1 else 0.0)
+    return Part(statistics.median(values), _margin(values))

@@ -6,6 +6,8 @@
     python -m perf.study -o out/mine --format 4+508 --format 6+1018 --baseline 5+509 --only formats
     python -m perf.study --report out/study/study.json  only the report, from results that are there
 
+A value covers a million cells (--quick: 100,000); a tenth of them on pycryptodome and the portable kernel.
+
 -o is a folder: study.json (pyperf's, written as results come), report.html, report.md, and the plots.
 """
 
@@ -189,7 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         Plan("study", groups, options.processes, command, str(target), resume=options.resume).run()
     except KeyboardInterrupt:
-        fail(f"interrupted; {target} keeps what was measured: --resume goes on, --report {target} shows it")
+        if target.exists():
+            fail(f"interrupted; {target} keeps what was measured: --resume goes on, --report {target} shows it")
+        fail("interrupted before anything was measured")
     report(str(target))
 
 

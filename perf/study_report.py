@@ -14,7 +14,7 @@ from typing import Any
 
 import jinja2
 
-from .answers import EXTREMES, RELAY_HEADER_LEN, Data, answer, sort
+from .answers import CGO_HEADER_LEN, EXTREMES, RELAY_HEADER_LEN, Data, answer, sort
 from .plots import draw, far
 from .results import BadResults, Results
 from .stats import summary
@@ -23,7 +23,10 @@ from .tables import ns, table
 from .timer import WALL
 
 TITLE = "What a cell format costs"
-COLUMNS = ("row", "ns per cell", "MAD", "best", "worst", "values", "cells a value", "MB/s")
+#: A noise floor above which a reader is told what to do about it.
+MUCH = 0.15
+NOISY = "That is much: other programs ran, and --cpu-time may show more. "
+COLUMNS = ("series", "x", "ns per cell", "MAD", "best", "worst", "values", "cells a value", "MB/s")
 
 
 @dataclass(frozen=True)
@@ -67,22 +70,25 @@ def reading(data: Data) -> str:
     clock = data.results.metadata.get("measured", WALL)
     return (
         f"Times are medians over processes, in nanoseconds a cell ({clock}; for threads always {WALL}): "
-        "lower is better. Spread is the MAD, drawn as a line or a band. "
+        "lower is better. Spread is the MAD, drawn as a line or a band; in an answer ± is half the 95% interval. "
         "Rows that are compared were measured alternately in one process, and what made all rows of a "
         "process slow alike is taken out before they are compared. A difference is claimed only where its whole 95% "
         "interval (Student's t over the processes) lies beyond the noise floor, which in this run (halves of one row "
         f"against each other) is {data.floor:.1%}; between the best and the worst of many, beyond {EXTREMES} of them. "
-        f"A useful byte is one that is left after a relay header of {RELAY_HEADER_LEN} bytes."
+        f"{NOISY if data.floor > MUCH else ''}"
+        f"A useful byte is one that is left after a relay header: {RELAY_HEADER_LEN} bytes under tor1, "
+        f"{CGO_HEADER_LEN} under CGO, whose own cost the last question is about."
     )
 
 
 def _rows(name: str, data: Data) -> Iterator[list[str]]:
-    for series in data.series(name).values():
-        for row in series.values():
+    for series, points in data.series(name).items():
+        for x, row in points.items():
             found, meta = summary(row), row.get_metadata()
             rate = int(meta["payload_len"]) / found.median / 1e6
             yield [
-                row.get_name(),
+                series,
+                f"{x:,}" if isinstance(x, int) else str(x),
                 *map(ns, (found.median, found.mad, found.best, found.worst)),
                 str(found.values),
                 f"{int(meta['cells']):,}",
@@ -111,9 +117,9 @@ def part(sweep: Sweep, data: Data, folder: Path) -> Part:
     (folder / f"{sweep.name}.png").write_bytes(png)
     rows = list(_rows(sweep.name, data))
     caption = (
-        f"{sweep.title}: median and MAD of {min(int(row[5]) for row in rows)} or more values a point. "
+        f"{sweep.title}: median and MAD of {min(int(row[6]) for row in rows)} or more values a point. "
         f"{_left_out(sweep.name, data)}"
-        f"From rows study[{sweep.name},…] of {Path(data.results.path).name}. {machine(data.results)}"
+        f"From rows study[{sweep.name},SERIES,X] of {Path(data.results.path).name}. {machine(data.results)}"
     )
     return Part(
         sweep.name,
@@ -123,7 +129,7 @@ def part(sweep: Sweep, data: Data, folder: Path) -> Part:
         caption,
         rows,
         _inline(svg, sweep.name, sweep.title),
-        table(COLUMNS, rows),
+        table(COLUMNS, rows, 2),
     )
 
 

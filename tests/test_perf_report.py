@@ -113,6 +113,11 @@ def binary(path: Path) -> None:
     path.write_bytes(bytes(range(128, 256)))
 
 
+def endless(path: Path) -> None:
+    write(path, [cells("native", "fused", 509, [1e-7, 2e-7])])
+    path.write_text(path.read_text().replace("2e-07", "Infinity"))
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -124,6 +129,8 @@ def binary(path: Path) -> None:
         (newer_pyperf, "another version of pyperf"),
         (binary, "damaged"),
         (lambda path: None, "no such file"),
+        (lambda path: path.mkdir(), "is a folder"),
+        (endless, "no finite number"),
     ],
 )
 def test_a_file_that_is_no_use_is_named(

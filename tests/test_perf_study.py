@@ -69,8 +69,25 @@ def test_a_planted_tenth_is_found_and_aa_is_not(tmp_path: Path) -> None:
     assert said is not None
     assert float(said[1]) == pytest.approx(less * statistics.median(old) * 1e9, abs=0.006)
     assert float(said[2]) == pytest.approx(less * 100, abs=0.06)
-    useful = statistics.median(values["4+508"].get_values()) / (508 - 11) * 1e12
-    assert f"→ {useful:.1f} ps per useful byte with tor1" in lines["4+508"]
+    for header_len in (11, 21):
+        change = (1 - less) * (509 - header_len) / (508 - header_len) - 1
+        assert f"{change:+.1%} after" in lines["4+508"]
+        assert f"'s {header_len} bytes" in lines["4+508"]
+
+
+def test_a_payload_that_a_relay_header_fills_has_no_useful_bytes(tmp_path: Path) -> None:
+    rows = [
+        point("formats", "native, a call a cell", x, n * 1e-10, n, payload_len=n)
+        for x, n in (("5+509", 509), ("3+11", 11), ("3+21", 21))
+    ]
+    lines = answers.answer("formats", data_of(tmp_path, rows))
+    assert "useful" not in lines[0]
+    assert "after tor1's 11 bytes" in lines[1]
+    assert "CGO" not in lines[1]
+
+
+def test_one_processor_has_nothing_to_compare(tmp_path: Path) -> None:
+    assert "one processor" in told("threads", data_of(tmp_path, [point("threads", "16 cells a call", 1, 1e-7, 1)]))
 
 
 def test_lengths(tmp_path: Path) -> None:
@@ -108,7 +125,7 @@ def test_cold(tmp_path: Path) -> None:
     ]
     said = told("cold", data_of(tmp_path, rows))
     assert re.search(r"native, fused 509: (3\.9\d|4\.0\d) ± 0\.0\d times the time when cold", said)
-    assert "508 instead of 509 no difference shown" in said
+    assert "508 instead of 509: no difference shown" in said
 
 
 def test_growth(tmp_path: Path) -> None:
@@ -168,7 +185,9 @@ def test_the_same_json_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_the_report_stands_alone_and_names_its_rows(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    study_report.write(load(every_sweep(tmp_path)), tmp_path)
+    results = load(every_sweep(tmp_path))
+    study_report.write(results, tmp_path)
+    data = answers.sort(results)
     html = (tmp_path / "report.html").read_text()
     assert not re.search(r'(src|href)="(?!#)', html)
     ids = re.findall(r'\bid="([^"]+)"', html)
@@ -176,9 +195,9 @@ def test_the_report_stands_alone_and_names_its_rows(tmp_path: Path) -> None:
     markdown = (tmp_path / "report.md").read_text()
     for sweep in SWEEPS:
         assert sweep.question in html
-        assert f"rows study[{sweep.name},…] of study.json" in markdown
+        assert f"rows study[{sweep.name},SERIES,X] of study.json" in markdown
         assert f"({sweep.name}.svg)" in markdown
-        assert f"study[{sweep.name}," in html.partition("<table>")[2]
+        assert f"<td>{next(iter(data.series(sweep.name)))}</td>" in html.partition(f'id="{sweep.name}"')[2]
     assert "lower is better" in html
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyperf
 import pytest
 
-from cellcrypt import backends
+from cellcrypt import TOR_V4, backends
 from cellcrypt.compiled import core
 from perf import common, rounds, rows, work
 from perf.common import time_row
@@ -193,6 +193,24 @@ def test_rotating_buffers_change_places() -> None:
     before = list(map(id, one._pool))
     one.move(random.Random(2))
     assert before != list(map(id, one._pool))
+
+
+@pytest.mark.parametrize("at_once", [1, 16, 64, 1000])
+def test_batches_are_gone_through_before_the_clock_starts(at_once: int) -> None:
+    seen: list[int] = []
+
+    def call(buffer: bytearray, *_: object) -> int:
+        seen.append(id(buffer))
+        return at_once
+
+    batch = work.Batch(call, TOR_V4, at_once, random.Random(1))
+    assert seen == list(map(id, batch._pool))
+    assert batch._done == at_once * len(seen)
+    assert len(seen) == max(1, work.POOL // at_once)
+    seen.clear()
+    one_pass = work.OnePass(call, "twice", 509, at_once, random.Random(1))
+    assert seen == list(map(id, one_pass._buffers))
+    assert one_pass._done == at_once * len(seen)
 
 
 def test_flags_of_every_kind_are_passed_on() -> None:
