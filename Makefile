@@ -1,5 +1,5 @@
 # make test       everything that must hold: tests, mypy, ruff
-# make bench      the table of cells and paths, in at most five minutes; make bench-full with pyperf's own defaults
+# make bench      the table of cells and paths, in at most five minutes; make bench-full by pyperf's own defaults, an hour
 # make bench-native  what the kernels must show, a verdict a line
 # make bench-onion   what a cell costs at each place of a circuit
 # make study      the design study and its report, at most forty minutes
