@@ -48,6 +48,14 @@ def _number(value: float, _: object = None) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:g}"
 
 
+def _short(value: float, _: object = None) -> str:
+    """Return a number for an axis of many decades: 1, 10, 100, 1k, ..., 1M."""
+    for size, unit in ((1_000_000, "M"), (1000, "k")):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
+
+
 def _lines(axes: Any, series: dict[str, Series], scale: Callable[[Any], float] = lambda x: 1e9) -> None:
     for i, (name, points) in enumerate(series.items()):
         xs = sorted(points)
@@ -76,7 +84,7 @@ def _growth(data: Data, sweep: str, axis: str) -> Any:
     axes.set_yscale("log")
     axes.set_xlabel(axis)
     axes.set_ylabel(LOWER)
-    axes.xaxis.set_major_formatter(FuncFormatter(_number))
+    axes.xaxis.set_major_formatter(FuncFormatter(_short))
     axes.yaxis.set_major_formatter(FuncFormatter(_number))
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _number(value) if str(value)[0] in "25" else ""))
     axes.tick_params(axis="y", which="minor", labelsize=9)
