@@ -154,11 +154,7 @@ def whole(value: int, name: str, unit: str) -> int:
 
 
 def _interpreted_address(view: memoryview) -> int:
-    raw = _PyBuffer()
-    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(raw), 0)
-    address = raw.buf or 0
-    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(raw))
-    return int(address)
+    return int(_Exported(view).raw.buf or 0)
 
 
 address = _interpreted_address if core is None else core.address

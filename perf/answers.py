@@ -14,7 +14,8 @@ from typing import Any
 
 from .cold import CIRCUIT_LEN
 from .results import BadResults, Results
-from .stats import Question, difference, judged, noise_floor_of, processes, question, steadied
+from .stats import Difference, Question, difference, judged, noise_floor_of, processes, question, steadied
+from .sweeps import NEAR_509
 from .tables import ns, ratio
 
 #: What a relay header takes of a payload, in bytes: 498 of 509 are left with tor1 (tor-spec, "Relay cells"), 488 with
@@ -63,7 +64,10 @@ def sort(results: Results) -> Data:
 
 def saved(old: Any, new: Any, floor: float) -> str:
     """Say in ns and in percent what `new` saves over `old`, or that nothing is shown."""
-    step = difference(old, new, floor)
+    return _saved(difference(old, new, floor), old)
+
+
+def _saved(step: Difference, old: Any) -> str:
     share = 1 - step.ratio
     figures = [ns(part * old.median()) for part in (share, step.half)]
     if not step.claimed:
@@ -71,15 +75,16 @@ def saved(old: Any, new: Any, floor: float) -> str:
     return f"{'saves' if share > 0 else 'costs'} {' ± '.join(figures).lstrip('-')} ns a cell ({abs(share):.1%})"
 
 
-def _useful(a: Any, b: Any, floor: float) -> str:
-    """Return the change per byte that is left after a relay header, of tor1 and of CGO; nothing where none is left."""
+def _useful(a: Any, b: Any, ratio: float) -> str:
+    """Return the change per byte that is left after a relay header, of tor1 and of CGO; nothing where none is left.
+
+    `ratio` is that of the times per cell.
+    """
     found = []
     for scheme, header_len in (("tor1", RELAY_HEADER_LEN), ("CGO", CGO_HEADER_LEN)):
         before, after = (int(row.get_metadata()["payload_len"]) - header_len for row in (a, b))
         if before > 0 and after > 0:
-            found.append(
-                f"{difference(a, b, floor, before / after).ratio - 1:+.1%} after {scheme}'s {header_len} bytes"
-            )
+            found.append(f"{ratio * before / after - 1:+.1%} after {scheme}'s {header_len} bytes")
     return f"; time per useful byte {', '.join(found)}" if found else ""
 
 
@@ -93,22 +98,23 @@ def _formats(data: Data) -> Iterator[str]:
             if len(others) > 2 and not step.claimed:
                 alike.append(f"{one} ({1 - step.ratio:+.1%} ± {step.half:.1%} saved)")
                 continue
-            yield f"{one} instead of {baseline}, {name}: {saved(a, b, data.floor)}{_useful(a, b, data.floor)}."
+            yield f"{one} instead of {baseline}, {name}: {_saved(step, a)}{_useful(a, b, step.ratio)}."
         if alike:
             yield f"{', '.join(alike)} instead of {baseline}, {name}: no difference shown."
 
 
-def _near(series: Series) -> list[int]:
-    return [n for n in series if 480 <= n <= 560]
+def near(series: Series) -> list[int]:
+    """Return the payload lengths of a series that are near 509, in bytes."""
+    return [n for n in series if n in NEAR_509]
 
 
 def multiples(series: Series, step: int) -> list[float]:
     """Return, for each process, the time per byte of lengths that are multiples of `step`, of that of all others."""
-    near = _near(series)
+    lengths = near(series)
     found = []
-    for times in processes(*(series[n] for n in near)):
-        inside = [time / n for n, time in zip(near, times, strict=True) if n % step == 0]
-        outside = [time / n for n, time in zip(near, times, strict=True) if n % step]
+    for times in processes(*(series[n] for n in lengths)):
+        inside = [time / n for n, time in zip(lengths, times, strict=True) if n % step == 0]
+        outside = [time / n for n, time in zip(lengths, times, strict=True) if n % step]
         found.append(statistics.median(inside) / statistics.median(outside))
     return found
 
@@ -121,11 +127,11 @@ def _ps(series: Series, n: int) -> str:
 
 def _lengths(data: Data) -> Iterator[str]:
     for name, series in data.series("lengths").items():
-        near = {n: series[n].median() / (n - RELAY_HEADER_LEN) for n in _near(series)}
-        if len(near) < 4:
+        useful = {n: series[n].median() / (n - RELAY_HEADER_LEN) for n in near(series)}
+        if len(useful) < 4:
             continue
-        best = min(near, key=lambda n: near[n])
-        worst = max(near, key=lambda n: near[n])
+        best = min(useful, key=lambda n: useful[n])
+        worst = max(useful, key=lambda n: useful[n])
         scale = (best - RELAY_HEADER_LEN) / (worst - RELAY_HEADER_LEN)
         apart = difference(series[best], series[worst], EXTREMES * data.floor, scale)
         if apart.claimed:

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 from cellcrypt import backends
 from cellcrypt.compiled import core, reason
 
-from . import timer
 from .asked import BEST, NATIVE_LINES, asked_table
 from .common import fail, general_metadata, payload_len
-from .interleave import Amount, Plan, add_options, run_group, settle
+from .interleave import Amount, Plan, add_options, measure_one, settle
 from .native_rows import groups
 from .report import report
 from .results import BadResults, load
@@ -57,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = _parser()
     options = parser.parse_args(arguments)
-    timer.use(options.cpu_time)
     settle(options, FULL, QUICK)
     if options.shown:
         show(options.shown)
@@ -73,8 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.group:
         metadata = general_metadata("bench_native")
         metadata.update(native_payload_len=options.payload_len, native_kernel=BEST if BEST in kernels else kernels[0])
-        (group,) = (group for group in found if group.name == options.group)
-        run_group(group, options.values, metadata).dump(options.group_output)
+        measure_one(options, found, metadata)
         return
     names = [group.name for group in found]
     for name in options.only or ():

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from cellcrypt import backends
 from cellcrypt.onion import PAYLOAD_LEN
 
-from . import timer
 from .asked import BARE, ONION_LINES, asked_table
 from .common import fail, general_metadata
-from .interleave import Amount, Plan, add_options, run_group, settle
+from .interleave import Amount, Plan, add_options, measure_one, settle
 from .onion_rows import SCHEMES, groups
 from .results import BadResults, Results, load
 from .stats import summary
@@ -66,7 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the table."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
-    timer.use(options.cpu_time)
     settle(options, FULL, QUICK)
     if options.shown:
         show(options.shown)
@@ -78,8 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     schemes = tuple(dict.fromkeys(options.scheme or SCHEMES))
     found = groups(schemes, backend, options.cells)
     if options.group:
-        (group,) = (group for group in found if group.name == options.group)
-        run_group(group, options.values, general_metadata("bench_onion")).dump(options.group_output)
+        measure_one(options, found, general_metadata("bench_onion"))
         return
     if options.output is None:
         fail("-o FILE is needed: results are kept")

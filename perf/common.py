@@ -19,6 +19,8 @@ from typing import Any, NoReturn
 
 import pyperf
 
+from cellcrypt.formats import check_payload_len
+
 from . import timer
 from .rows import Row, describe
 
@@ -52,9 +54,10 @@ def positive(text: str) -> int:
 def payload_len(text: str) -> int:
     """Return the payload length in bytes that an option gives."""
     number = int(text)
-    if not 1 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"must be 1 to 65535 bytes, got {number}")
-    return number
+    try:
+        return check_payload_len(number)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def check_output(path: str | None) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 
 import pyperf
 
+from . import timer
 from .common import WARM_UP, check_output, fail, general_metadata, positive
 from .results import BadResults, Results, load
 from .rows import Row, describe
@@ -61,7 +62,8 @@ def add_options(parser: argparse.ArgumentParser, full: Amount, quick: Amount, ou
 
 
 def settle(options: argparse.Namespace, full: Amount, quick: Amount) -> None:
-    """Fill in the amounts that were not asked for."""
+    """Fill in the amounts that were not asked for, and choose the clock."""
+    timer.use(options.cpu_time)
     amount = quick if options.quick else full
     options.processes = options.processes or amount.processes
     options.cells = options.cells or amount.cells
@@ -124,6 +126,12 @@ def run_group(group: Group, values: int, metadata: dict[str, Any]) -> Any:
         }
         benchmarks.append(pyperf.Benchmark([pyperf.Run(found[row.name], metadata=meta, collect_metadata=True)]))
     return pyperf.BenchmarkSuite(benchmarks)
+
+
+def measure_one(options: argparse.Namespace, groups: Sequence[Group], metadata: dict[str, Any]) -> None:
+    """Measure the group that a Plan's process was told, into the file that it was told."""
+    (group,) = (group for group in groups if group.name == options.group)
+    run_group(group, options.values, metadata).dump(options.group_output)
 
 
 @dataclass

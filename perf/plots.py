@@ -11,6 +11,7 @@ import io
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import matplotlib
@@ -21,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from cellcrypt import TOR_V4
 
-from .answers import Data, Series
+from .answers import Data, Series, near
 from .cold import CIRCUIT_LEN
 from .stats import difference, summary
 
@@ -39,7 +40,8 @@ STYLE: dict[Any, Any] = {
     "grid.alpha": 0.3,
     "figure.constrained_layout.use": True,
 }
-#: A series so many times slower than the quickest one is not drawn beside it.
+#: Sweeps whose points are drawn as bars; there, a series so many times slower than the quickest one is left out.
+BARS = ("paths", "cold", "schemes")
 FAR = 20
 LOWER = "ns per cell (lower is better)"
 
@@ -104,18 +106,13 @@ def _linear(data: Data, sweep: str, axis: str) -> Any:
     return figure
 
 
-def _near(series: dict[str, Series]) -> dict[str, Series]:
-    return {name: {x: row for x, row in points.items() if 480 <= x <= 560} for name, points in series.items()}
-
-
 def lengths(data: Data, axis: str) -> Any:
     """Time per cell against payload length near 509; multiples of 16 are marked."""
     figure, axes = plt.subplots(figsize=SIZE)
-    near = _near(data.series("lengths"))
-    _lines(axes, near)
-    least, most = (end(x for points in near.values() for x in points) for end in (min, max))
+    shown = {name: {n: points[n] for n in near(points)} for name, points in data.series("lengths").items()}
+    _lines(axes, shown)
     axes.grid(axis="x", visible=False)
-    for n in range(-(-least // 16) * 16, most + 1, 16):
+    for n in sorted({n for points in shown.values() for n in points if n % 16 == 0}):
         axes.axvline(n, color="#000000", alpha=0.35, linewidth=0.8)
     axes.axvline(509, color="#000000", linewidth=0.9, linestyle=":")
     axes.set_xlabel(f"{axis} (lines: multiples of 16; dotted: 509)")
@@ -153,16 +150,19 @@ def _groups(series: dict[str, Series]) -> list[str]:
     return list(dict.fromkeys(x for points in series.values() for x in points))
 
 
-def far(series: dict[str, Series]) -> list[str]:
-    """Return the series that are too far from the quickest to be drawn beside it, by the medians of their points."""
+def far(data: Data, sweep: str) -> list[str]:
+    """Return a sweep's series that are too far from the quickest to be drawn beside it, by their points' medians."""
+    if sweep not in BARS:
+        return []
+    series = data.series(sweep)
     middle = {name: statistics.median(row.median() for row in points.values()) for name, points in series.items()}
     return [name for name in series if middle[name] > FAR * min(middle.values())]
 
 
-def bars(data: Data, sweep: str, _: str) -> Any:
+def bars(data: Data, _: str, sweep: str) -> Any:
     """Time per cell as bars."""
-    series = data.series(sweep)
-    series = {name: points for name, points in series.items() if name not in far(series)}
+    left_out = far(data, sweep)
+    series = {name: points for name, points in data.series(sweep).items() if name not in left_out}
 
     def of(name: str, x: str) -> tuple[float, float]:
         found = summary(series[name][x])
@@ -212,14 +212,12 @@ def cache_sizes(data: Data) -> list[tuple[str, int]]:
 PLOTS: dict[str, Callable[[Data, str], Any]] = {
     "formats": formats,
     "lengths": lengths,
-    "paths": lambda data, axis: bars(data, "paths", axis),
-    "cold": lambda data, axis: bars(data, "cold", axis),
     "offsets": lambda data, axis: _linear(data, "offsets", axis),
     "hops": lambda data, axis: _linear(data, "hops", axis),
     "batches": lambda data, axis: _with_caches(data, "batches", axis, TOR_V4.cell_len),
     "circuits": lambda data, axis: _with_caches(data, "circuits", axis, CIRCUIT_LEN),
     "threads": lambda data, axis: _linear(data, "threads", axis),
-    "schemes": lambda data, axis: bars(data, "schemes", axis),
+    **{sweep: partial(bars, sweep=sweep) for sweep in BARS},
 }
 
 

@@ -167,7 +167,7 @@ def processes(*rows: Any) -> list[tuple[float, ...]]:
 
 
 def _error(logs: Sequence[float]) -> float:
-    return statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+    return statistics.stdev(logs) / math.sqrt(len(logs))
 
 
 def _margin(values: Sequence[float]) -> float:

@@ -24,11 +24,10 @@ from cellcrypt import TOR_V4, BackendUnavailable, CellFormat, backends
 from cellcrypt.backend import load as load_backend
 from cellcrypt.backend import names
 
-from . import timer
 from .bench_cells import ON_REQUEST
 from .cold import circuits_needed, last_cache
 from .common import fail, general_metadata, positive
-from .interleave import Amount, Group, Plan, add_options, run_group, settle
+from .interleave import Amount, Group, Plan, add_options, measure_one, settle
 from .results import BadResults, load
 from .sweeps import SWEEPS, Asked, text
 from .tables import count
@@ -138,23 +137,22 @@ def _check_packages() -> None:
 
 def report(path: str) -> None:
     """Write the report on results, beside them."""
-    from .study_report import write  # draws: not needed where something is measured
+    from .study_report import FILES, write  # draws: not needed where something is measured
 
+    folder = Path(path).parent
     try:
-        written = write(load(path), Path(path).parent)
+        parts = write(load(path), folder)
     except BadResults as error:
         fail(str(error))
-    for line in written[-1].read_text(encoding="utf-8").splitlines():
-        if line.startswith(("## ", "- ")):  # the questions and their answers
-            print(line)
-    print(f"report: {', '.join(map(str, written))}", file=sys.stderr)
+    for part in parts:
+        print(f"## {part.title}", *(f"- {sentence}" for sentence in part.answer), sep="\n")
+    print(f"report: {', '.join(str(folder / name) for name in FILES)}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and write the report."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
-    timer.use(options.cpu_time)
     settle(options, FULL, QUICK)
     _check_packages()
     if options.shown:
@@ -167,8 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.group:
         told = " ".join(one for one in arguments if not one.startswith("--group") and one != "--resume")
         metadata = {**general_metadata("study"), **_caches(), "command": f"python -m perf.study {told}"}
-        (group,) = (group for group in groups if group.name == options.group)
-        run_group(group, options.values, metadata).dump(options.group_output)
+        measure_one(options, groups, metadata)
         return
     if options.output is None:
         fail("-o FOLDER is needed: results are kept")

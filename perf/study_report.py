@@ -23,6 +23,8 @@ from .tables import ns, table
 from .timer import WALL
 
 TITLE = "What a cell format costs"
+#: What a reader opens.
+FILES = ("report.html", "report.md")
 #: A noise floor above which a reader is told what to do about it.
 MUCH = 0.15
 NOISY = "That is much: other programs ran, and --cpu-time may show more. "
@@ -106,7 +108,7 @@ def _inline(svg: bytes, name: str, title: str) -> str:
 
 
 def _left_out(name: str, data: Data) -> str:
-    left = far(data.series(name)) if name in ("paths", "cold", "schemes") else []
+    left = far(data, name)
     return f"In the table only, since many times slower: {'; '.join(left)}. " if left else ""
 
 
@@ -133,8 +135,8 @@ def part(sweep: Sweep, data: Data, folder: Path) -> Part:
     )
 
 
-def write(results: Results, folder: Path) -> list[Path]:
-    """Write the report on a study into a folder; return the files that a reader opens.
+def write(results: Results, folder: Path) -> list[Part]:
+    """Write the report on a study into a folder, as FILES; return its parts.
 
     Raises:
         BadResults: the results are not a study's.
@@ -159,9 +161,6 @@ def write(results: Results, folder: Path) -> list[Path]:
         "parts": parts,
         "columns": COLUMNS,
     }
-    written = []
-    for name in ("report.html", "report.md"):
-        path = folder / name
-        path.write_text(environment.get_template(f"{name}.j2").render(context), encoding="utf-8")
-        written.append(path)
-    return written
+    for name in FILES:
+        (folder / name).write_text(environment.get_template(f"{name}.j2").render(context), encoding="utf-8")
+    return parts

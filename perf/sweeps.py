@@ -22,8 +22,9 @@ from .interleave import Group
 from .rows import Row, _meta
 from .work import KEY, POOL, Batch, PerCell, Work
 
-#: The lengths that a format designer has in mind, and three far ones, in bytes.
-LENGTHS = (*range(480, 561), 1024, 2048, 4096)
+#: The lengths that a format designer has in mind, in bytes; and three far ones.
+NEAR_509 = range(480, 561)
+LENGTHS = (*NEAR_509, 1024, 2048, 4096)
 FEW_LENGTHS = (*range(496, 525, 4), 507, 509, 510, 511, 513, 1024, 2048, 4096)
 OFFSETS = tuple(range(64))
 HOPS = tuple(range(1, 9))

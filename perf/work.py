@@ -194,8 +194,36 @@ class PerCell:
         self._done += 1
 
 
-class Batch:
-    """One call on many wire cells in a row; rotates as many batches as make POOL cells."""
+class _Batches:
+    """Batches of `at_once` cells of `cell_len` bytes each: as many rotate as make POOL cells, one call each.
+
+    A subclass has `_loop`, which makes `whole` rounds of calls over the pool and `rest` more, and returns seconds.
+    """
+
+    def __init__(self, at_once: int, cell_len: int, rng: random.Random) -> None:
+        self._at_once, self._cell_len = at_once, cell_len
+        self._places = Places()
+        self._done = 0
+        self.move(rng)
+
+    def _loop(self, pool: Sequence[bytearray], whole: int, rest: int) -> float:
+        raise NotImplementedError
+
+    def move(self, rng: random.Random) -> None:
+        if self._at_once > HUGE and self._done:
+            return  # hundreds of MB: one place is as good as another, and new pages cost seconds
+        self._pool = self._places.buffers(rng, self._at_once * self._cell_len, batches(self._at_once))
+        self.run(self._at_once * len(self._pool))
+
+    def run(self, cells: int) -> float:
+        calls = -(-cells // self._at_once)
+        seconds = self._loop(self._pool, *divmod(calls, len(self._pool)))
+        self._done += calls * self._at_once
+        return seconds * cells / (calls * self._at_once)
+
+
+class Batch(_Batches):
+    """One call on many wire cells in a row."""
 
     def __init__(
         self,
@@ -204,21 +232,11 @@ class Batch:
         at_once: int,
         rng: random.Random,
     ) -> None:
-        self._call, self._format, self._at_once = call, cell_format, at_once
-        self._places = Places()
-        self._done = 0
-        self.move(rng)
+        self._call, self._format = call, cell_format
+        super().__init__(at_once, cell_format.cell_len, rng)
 
-    def move(self, rng: random.Random) -> None:
-        if self._at_once > HUGE and self._done:
-            return  # hundreds of MB: one place is as good as another, and new pages cost seconds
-        self._pool = self._places.buffers(rng, self._at_once * self._format.cell_len, batches(self._at_once))
-        self.run(self._at_once * len(self._pool))
-
-    def run(self, cells: int) -> float:
-        calls = -(-cells // self._at_once)
-        whole, rest = divmod(calls, len(self._pool))
-        call, pool, cell_format = self._call, self._pool, self._format
+    def _loop(self, pool: Sequence[bytearray], whole: int, rest: int) -> float:
+        call, cell_format = self._call, self._format
         last, rounds = pool[:rest], repeat(None, whole)
         start = now()
         for _ in rounds:
@@ -226,9 +244,7 @@ class Batch:
                 call(buffer, cell_format)
         for buffer in last:
             call(buffer, cell_format)
-        seconds = now() - start
-        self._done += calls * self._at_once
-        return seconds * cells / (calls * self._at_once)
+        return now() - start
 
     def check(self) -> None:
         length, header_len = self._format.cell_len, self._format.header_len
@@ -241,37 +257,25 @@ class Batch:
         self._done += 2
 
 
-class OnePass:
+class OnePass(_Batches):
     """One call on the payloads of many cells that lie end to end, without headers: what a library does best."""
 
     def __init__(
         self, call: Callable[..., Any], manner: str, payload_len: int, at_once: int, rng: random.Random
     ) -> None:
-        self._call, self._manner, self._payload_len, self._at_once = call, manner, payload_len, at_once
-        self._places = Places()
-        self._done = 0
-        self.move(rng)
+        self._call, self._manner = call, manner
+        super().__init__(at_once, payload_len, rng)
 
-    def move(self, rng: random.Random) -> None:
-        if self._at_once > HUGE and self._done:
-            return
-        self._buffers = self._places.buffers(rng, self._at_once * self._payload_len, batches(self._at_once))
-        self.run(self._at_once * len(self._buffers))
-
-    def run(self, cells: int) -> float:
-        calls = -(-cells // self._at_once)
-        loop = _LOOPS[self._manner]
-        seconds = loop(self._call, self._buffers, *divmod(calls, len(self._buffers)))
-        self._done += calls * self._at_once
-        return seconds * cells / (calls * self._at_once)
+    def _loop(self, pool: Sequence[bytearray], whole: int, rest: int) -> float:
+        return _LOOPS[self._manner](self._call, pool, whole, rest)
 
     def check(self) -> None:
-        made = bytearray(self._payload_len)
+        made = bytearray(self._cell_len)
         if self._manner == "output":
             self._call(made, output=made)
         else:
             self._call(made, made)
-        expect(made, self._done * self._payload_len)
+        expect(made, self._done * self._cell_len)
         self._done += 1
 
 

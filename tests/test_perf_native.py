@@ -18,6 +18,7 @@ from perf.results import load
 from perf.rows import Row
 
 from .perf_kit import benchmark, noisy, write
+from .support import ROOT
 from .test_perf_suites import metadata, script
 
 KERNELS = backends()["native"].kernels
@@ -84,7 +85,7 @@ def plan(tmp_path: Path, names: list[str], rounds: int, **more: Any) -> Plan:
 
 
 def test_a_killed_run_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with pytest.raises(SystemExit):
         plan(tmp_path, ["first", "broken"], 1).run()
     assert (tmp_path / "log").read_text().split() == ["first", "broken"]
@@ -131,7 +132,7 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], **more: Any) -> 
 def test_a_run_goes_on_only_where_nothing_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str, value: object
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     out = measured(tmp_path)
     plan(tmp_path, ["first"], 2, resume=True).run()
     assert (tmp_path / "log").read_text().split() == ["first"]
@@ -148,7 +149,7 @@ def test_a_run_goes_on_only_where_nothing_has_changed(
 def test_another_suite_does_not_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     out = measured(tmp_path)
     out.write_text(out.read_text().replace('"study"', '"bench_onion"'))
     assert "written by suite bench_onion, this is study" in refused(tmp_path, capsys)

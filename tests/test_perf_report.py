@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -118,26 +119,28 @@ def endless(path: Path) -> None:
     path.write_text(path.read_text().replace("2e-07", "Infinity"))
 
 
+#: How a file can be of no use, and what is said of it.
+OF_NO_USE: list[tuple[Callable[[Path], object], str]] = [
+    (damaged, "damaged"),
+    (empty, "empty"),
+    (not_pyperf, "not pyperf's"),
+    (foreign, "another suite"),
+    (newer_suite, "newer version"),
+    (newer_pyperf, "another version of pyperf"),
+    (binary, "damaged"),
+    (endless, "no finite number"),
+]
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
-    [
-        (damaged, "damaged"),
-        (empty, "empty"),
-        (not_pyperf, "not pyperf's"),
-        (foreign, "another suite"),
-        (newer_suite, "newer version"),
-        (newer_pyperf, "another version of pyperf"),
-        (binary, "damaged"),
-        (lambda path: None, "no such file"),
-        (lambda path: path.mkdir(), "is a folder"),
-        (endless, "no finite number"),
-    ],
+    [*OF_NO_USE, (lambda path: None, "no such file"), (lambda path: path.mkdir(), "is a folder")],
 )
 def test_a_file_that_is_no_use_is_named(
-    tmp_path: Path, make: object, why: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, make: Callable[[Path], object], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "odd name.json"
-    make(path)  # type: ignore[operator]
+    make(path)
     with pytest.raises(BadResults) as caught:
         load(str(path))
     assert str(path) in str(caught.value)

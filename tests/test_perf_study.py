@@ -22,8 +22,9 @@ from perf.sweeps import SWEEPS, Asked
 from perf.tables import count
 
 from .perf_kit import benchmark, noisy, write
-from .test_perf_report import binary, damaged, empty, foreign, newer_pyperf, newer_suite, not_pyperf
-from .test_perf_suites import ENVIRONMENT, ROOT, metadata, script
+from .support import ROOT
+from .test_perf_report import OF_NO_USE
+from .test_perf_suites import ENVIRONMENT, metadata, script
 
 COUNT = 12
 
@@ -261,13 +262,7 @@ def test_a_study_killed_in_the_middle_and_resumed_is_whole(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (damaged, "damaged"),
-        (empty, "empty"),
-        (not_pyperf, "not pyperf's"),
-        (foreign, "another suite"),
-        (newer_suite, "newer version"),
-        (newer_pyperf, "another version of pyperf"),
-        (binary, "damaged"),
+        *OF_NO_USE,
         (lambda path: write(path, [point("hops", "native", 1, 1e-7, 1, suite="bench_cells")]), "suite bench_cells"),
     ],
 )

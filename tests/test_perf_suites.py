@@ -20,7 +20,8 @@ from perf.common import time_row
 from perf.report import report
 from perf.results import load
 
-ROOT = Path(__file__).parents[1]
+from .support import ROOT
+
 #: Of the environment only what a sanitised core can't be loaded without: nothing else of it must reach a script.
 SANITIZER = {name: os.environ[name] for name in common.SANITIZER if name in os.environ}
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", **SANITIZER}
@@ -209,7 +210,7 @@ def test_batches_are_gone_through_before_the_clock_starts(at_once: int) -> None:
     assert len(seen) == max(1, work.POOL // at_once)
     seen.clear()
     one_pass = work.OnePass(call, "twice", 509, at_once, random.Random(1))
-    assert seen == list(map(id, one_pass._buffers))
+    assert seen == list(map(id, one_pass._pool))
     assert one_pass._done == at_once * len(seen)
 
 

@@ -91,10 +91,10 @@ static unsigned needs(const cc_kernel *k)
 /* With AVX-512 the C library copies through registers 16 to 31, which none but the widest kernel clears. */
 void cc_forget_registers(const cc_kernel *kernel)
 {
-    static const cc_kernel *widest; /* the same for every thread, so a race writes the same value */
-    if (!widest)
-        widest = look() & BIT(AVX512F) ? &cc_vaes512 : &cc_portable;
-    (widest == &cc_vaes512 ? widest : kernel)->forget();
+    static int there; /* 0: not asked yet; the same for every thread, so a race writes the same value */
+    if (!there)
+        there = look() & BIT(AVX512F) ? 1 : -1;
+    (there > 0 ? &cc_vaes512 : kernel)->forget();
 }
 
 const char *cc_cpu_feature(unsigned index, int *present)

@@ -5,9 +5,9 @@
  *   cells       strided batches, short and long enough for the kernels' tables; headers and neighbours intact
  *   pages       payloads of 1..600 octets between protected pages
  *   ends        position, seek and the end of the key stream
- *   stacks      no round key and no key stream is left where the calls had their stack; not if `quick`
- * A failure says which and ends the program with status 1. Usage: test_kernels [kernel name or all [full or quick]]; `full` takes every
- * distance from 0 to 72 blocks before each of those starts instead of some, `quick` only 0. */
+ *   stacks      no round key and no key stream is left where the calls had their stack; some lengths only if `quick`
+ * A failure says which and ends the program with status 1. Usage: test_kernels [kernel name or all [full or quick]]; `full`
+ * takes every distance from 0 to 72 blocks before each of those starts instead of some, `quick` only 0. */
 #define _GNU_SOURCE
 #include "cellcrypt.h"
 #include "check.h"
