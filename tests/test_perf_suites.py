@@ -143,6 +143,16 @@ def test_unstable_rows_go_on_while_time_suffices(tmp_path: Path) -> None:
     assert rounds.wanted(path, seconds - 1) == ([], ["cells[native,byte,509]", "cells[native,word,509]"])
 
 
+def test_only_unstable_rows_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    left = [(["x", "y"], ["z"]), (["y"], ["z"]), ([], ["z"])]
+    monkeypatch.setattr(rounds, "one_round", lambda suite, output, options: asked.append(list(options)))
+    monkeypatch.setattr(rounds, "wanted", lambda path, seconds: left.pop(0))
+    rounds.run("bench_cells", str(tmp_path / "a.json"), 2, 1.0, ["--quick"])
+    assert asked == [["--quick"]] * 2 + [["--quick", "--only=x", "--only=y"], ["--quick", "--only=y"]]
+    assert not left
+
+
 def test_going_on_until_stable(tmp_path: Path) -> None:
     out = tmp_path / "a.json"
     few = ("--backend=native", "--path=fused", "--payload-len=509", "--cells=2000", "--values=1", "--warmups=0")
