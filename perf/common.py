@@ -23,13 +23,16 @@ from cellcrypt.formats import check_payload_len
 
 from . import timer
 from .rows import Row, describe
+from .work import POOL, Work
 
 #: Environment that a core built with sanitizers is loaded by (tests/sanitize.sh).
 SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS", "PYCRYPTODOME_DISABLE_DEEPBIND", "PYTHONMALLOC")
 #: Environment that changes what is measured: pyperf hands workers a bare one.
 ENVIRONMENT = ("CELLCRYPT_BACKEND", "CELLCRYPT_KERNEL", "OPENSSL_ia32cap", "MALLOC_ARENA_MAX", *SANITIZER)
-#: Cells done before the clock starts, to bring code and buffers into the caches.
-WARM_UP = 256
+#: For so long, in seconds, a row runs before the clock of a slice starts: until code and buffers lie in the caches, and
+#: the wide registers are awake. They sleep after 0.7 ms without AES on 256 or 512 bits, and wake in 0.1 ms,
+#: at a third of the speed meanwhile (Ice Lake, December 2026; the rows pause[...] of native_rows.py show it).
+WARM_UP_S = 0.0003
 #: Written into every result: who may read it. Raised when the meaning of a row changes.
 SUITE_VERSION = 1
 
@@ -144,11 +147,18 @@ def parse(made: Any, arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def time_slice(work: Work, cells: int) -> float:
+    """Run `cells` cells behind a warm-up; return what they took alone, in seconds."""
+    start = time.monotonic()
+    while time.monotonic() < start + WARM_UP_S:
+        work.run(POOL)
+    return work.run(cells)
+
+
 def time_row(loops: int, row: Row) -> float:
-    """Measure loops * row.cells cells: set up, warm up, time in slices that lie in different places, check."""
+    """Measure loops * row.cells cells: set up, time in slices that lie in different places, check."""
     rng = random.Random(os.urandom(8))
     work = row.open(rng)
-    work.run(min(WARM_UP, row.cells))
     cells = loops * row.cells
     seconds, done = 0.0, 0
     for part in range(row.slices):
@@ -156,7 +166,7 @@ def time_row(loops: int, row: Row) -> float:
             work.move(rng)
         upto = cells * (part + 1) // row.slices
         if upto > done:
-            seconds += work.run(upto - done)
+            seconds += time_slice(work, upto - done)
         done = upto
     work.check()
     return seconds

@@ -26,7 +26,7 @@ from typing import Any
 import pyperf
 
 from . import timer
-from .common import WARM_UP, check_output, fail, general_metadata, positive
+from .common import check_output, fail, general_metadata, positive, time_slice
 from .results import BadResults, Results, load
 from .rows import Row, describe
 
@@ -81,8 +81,6 @@ def measure(rows: Sequence[Row], values: int) -> dict[str, list[float]]:
     """Return `values` values for every row, in seconds a cell."""
     rng = random.Random(os.urandom(8))
     works = [row.open(rng) for row in rows]
-    for row, work in zip(rows, works, strict=True):
-        work.run(min(WARM_UP, row.cells))
     found: dict[str, list[float]] = {row.name: [] for row in rows}
     parts = max(row.slices for row in rows)
     for _ in range(values):
@@ -93,7 +91,7 @@ def measure(rows: Sequence[Row], values: int) -> dict[str, list[float]]:
                 share = _share(rows[i], part, parts)
                 if share:
                     works[i].move(rng)
-                    seconds[i] += works[i].run(share)
+                    seconds[i] += time_slice(works[i], share)
         for row, taken in zip(rows, seconds, strict=True):
             found[row.name].append(taken / row.cells)
     for work in works:

@@ -6,6 +6,7 @@ limit[KERNEL,LEN]                     the AES units alone: as many blocks as a c
 memory[xor,LEN,N]                     XOR with a constant over the memory of N wire cells: what DRAM allows
 each[native,LEN,N]                    crypt_each, one cell on each of N circuits a call
 visit[LIBRARY,LEN,N]                  a Python loop over N circuits in shuffled order, one call each
+pause[...]                            a call or bare row's first POOL cells after a pause without any
 make[LIBRARY]                         a cipher from a key
 threads[native,LEN,1000,N]            crypt_cells on 1,000 wire cells a call in N pinned threads
 bare[...], pass[...]                  as in rows.py
@@ -17,6 +18,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import repeat
 from time import perf_counter
 from typing import Any
@@ -28,12 +30,16 @@ from .cold import Cold
 from .interleave import Group
 from .rows import Row, _meta, bare_row, format_of, pass_row
 from .timer import now
-from .work import KEY, Batch, PerCell, Places, Work, WrongResult, batches, expect
+from .work import KEY, POOL, Batch, PerCell, Places, Work, WrongResult, batches, expect
 
 MANNERS = ("in_place", "memoryview", "into", "new")
 BATCHES = (1, 16, 64, 1000, 16_000, 1_000_000)
 CIRCUITS = (1, 10, 100, 1000, 10_000, 100_000)
 BLOCK = 16
+#: How long a pause is, in seconds, in which a processor lets its wide registers sleep.
+PAUSE_S = 0.002
+#: Cells in a value of a row with pauses, at most.
+RARE_CELLS = 100 * POOL
 
 
 def _cipher(kernel: str, payload_len: int, key: bytes = KEY) -> CellCipher:
@@ -54,6 +60,31 @@ def call_row(kernel: str, manner: str, payload_len: int, cells: int) -> Row:
 
     meta = _meta("call", "native", payload_len, cells, call=manner, wanted_kernel=kernel)
     return Row(f"call[native/{kernel},{manner},{payload_len}]", opened, cells, meta)
+
+
+class AfterPause:
+    """Some other row's work, POOL cells of it after each pause: what a program pays that has few cells at a time."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.move, self.check = work.move, work.check
+
+    def run(self, cells: int) -> float:
+        seconds = 0.0
+        for done in range(0, cells, POOL):
+            end = perf_counter() + PAUSE_S
+            while perf_counter() < end:
+                pass
+            seconds += self._work.run(min(POOL, cells - done))
+        return seconds
+
+
+def pause_row(row: Row) -> Row:
+    """A row of one call per cell, with pauses."""
+    cells = min(row.cells, RARE_CELLS)
+    meta = {**row.metadata, "kind": "pause", "cells": cells}
+    name = f"pause[{row.name.partition('[')[2]}"
+    return replace(row, name=name, open=lambda rng: AfterPause(row.open(rng)), cells=cells, metadata=meta)
 
 
 def batch_row(kernel: str, payload_len: int, at_once: int, cells: int) -> Row:
@@ -321,6 +352,9 @@ def groups(kernels: tuple[str, ...], payload_len: int, cells: int) -> list[Group
     for circuits in (n for n in CIRCUITS if n <= cells):
         found.append(Group(f"{circuits} circuits", tuple(circuit_rows(payload_len, circuits, best, cells))))
     found.append(Group("making", tuple(make_rows(best, cells))))
+    one_call = [call_row(kernel, "in_place", payload_len, cells) for kernel in kernels]
+    one_call.append(bare_row("cryptography", "update_into", payload_len, cells))
+    found.append(Group("pauses", tuple(pause_row(row) for row in one_call)))
     processors = len(os.sched_getaffinity(0))
     threads = [threads_row(best, payload_len, min(1000, cells), n, cells) for n in (1, 2) if n <= processors]
     found.append(Group("threads", tuple(threads)))

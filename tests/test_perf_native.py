@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pyperf
 import pytest
 
 from cellcrypt import backends
-from perf import asked, interleave, native_rows, work
+from perf import asked, common, interleave, native_rows, work
 from perf.interleave import Group, Plan
 from perf.results import load
 from perf.rows import Row
@@ -53,13 +55,50 @@ def test_rows_alternate_and_all_cells_are_done(slices: tuple[int, int]) -> None:
     log: list[tuple[str, int]] = []
     rows = [counted(log, "a", 1003, slices[0]), counted(log, "b", 77, slices[1])]
     found = interleave.measure(rows, 2)
-    timed = [entry for entry in log[2:] if entry[1] >= 0]
+    timed = [entry for entry in log if entry[1] not in (work.POOL, -1)]
     assert sum(cells for name, cells in timed if name == "a") == 2 * 1003
     assert sum(cells for name, cells in timed if name == "b") == 2 * 77
     assert found == {"a": [pytest.approx(1e-9)] * 2, "b": [pytest.approx(1e-9)] * 2}
     assert log[-2:] == [("a", -1), ("b", -1)]
     if slices == (16, 16):
         assert max(len(list(same)) for _, same in groupby(name for name, _ in timed)) <= 2
+
+
+@pytest.mark.parametrize("alternating", [True, False])
+def test_the_clock_of_every_slice_starts_warm(monkeypatch: pytest.MonkeyPatch, alternating: bool) -> None:
+    monkeypatch.setattr(common, "WARM_UP_S", 0.001)
+    warm_up: list[float] = []  # when the runs of POOL cells began since the last slice
+    warm_for: list[float] = []
+
+    class Slice(Counted):
+        def run(self, cells: int) -> float:
+            now = time.monotonic()
+            if cells == work.POOL:
+                warm_up.append(now)
+            else:
+                warm_for.append(now - warm_up[0])
+                warm_up.clear()
+            return 0.0
+
+    row = replace(counted([], "a", 16 * 99, 16), open=lambda rng: Slice([], "a"))
+    if alternating:
+        interleave.measure([row, replace(row, name="b")], 1)
+    else:
+        common.time_row(1, row)
+    assert len(warm_for) == (32 if alternating else 16)
+    assert min(warm_for) >= 0.0009  # the first run begins a little after the warm-up
+
+
+def test_rows_with_pauses_pause_before_every_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_rows, "PAUSE_S", 0.005)
+    log: list[tuple[str, int]] = []
+    row = native_rows.pause_row(counted(log, "call[x]", 10**6, 16))
+    assert (row.name, row.cells, row.metadata["kind"]) == ("pause[x]", native_rows.RARE_CELLS, "pause")
+    start = time.monotonic()
+    seconds = row.open(random.Random(1)).run(2 * work.POOL + 3)
+    assert time.monotonic() - start >= 3 * 0.005
+    assert log == [("call[x]", work.POOL), ("call[x]", work.POOL), ("call[x]", 3)]
+    assert seconds == pytest.approx((2 * work.POOL + 3) * 1e-9)  # the pauses are not in it
 
 
 def options_that_write(log: Path) -> list[str]:
@@ -214,7 +253,7 @@ def test_every_native_row_checks_its_result(row: Row) -> None:
     assert opened.run(200) > 0
     opened.check()
     spoiled = False
-    for one in getattr(opened, "_works", [opened]):
+    for one in getattr(opened, "_works", [getattr(opened, "_work", opened)]):
         if hasattr(one, "_done"):
             one._done ^= 1
             spoiled = True
