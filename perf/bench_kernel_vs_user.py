@@ -32,7 +32,7 @@ from typing import Any
 from cellcrypt import cbc
 from cellcrypt.backend import afalg, why
 
-from .common import Flags, check_output, fail, general_metadata, parse, runner
+from .common import INTERRUPTED, Flags, check_output, fail, general_metadata, parse, runner
 from .tables import table
 from .zero_copy import zero_copy
 
@@ -200,7 +200,7 @@ def run(ways: Sequence[str], count: int, json_path: str | None) -> int:
         Path(json_path).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     if not results:
         return 2
-    return 1 if not same else 130 if interrupted else 0
+    return 1 if not same else INTERRUPTED if interrupted else 0
 
 
 def time_way(loops: int, way: str, count: int) -> float:

@@ -36,6 +36,9 @@ WARM_UP_S = 0.0003
 #: Written into every result: who may read it. Raised when the meaning of a row changes.
 SUITE_VERSION = 1
 
+#: What a shell reports of a program that Ctrl-C stopped.
+INTERRUPTED = 130
+
 #: An option of ours: (flag, attribute).
 Flags = Sequence[tuple[str, str]]
 
@@ -44,6 +47,13 @@ def fail(message: str) -> NoReturn:
     """Say what is wrong and stop."""
     print(f"error: {message}", file=sys.stderr)
     sys.exit(2)
+
+
+def stop(output: str, next_step: str) -> NoReturn:
+    """End a run that was interrupted; `next_step` says what can be done with the part that `output` keeps."""
+    kept = f"{output} keeps what was measured: {next_step}" if Path(output).exists() else "nothing was measured yet"
+    print(f"interrupted; {kept}", file=sys.stderr)
+    sys.exit(INTERRUPTED)
 
 
 def positive(text: str) -> int:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from typing import Any
 import pyperf
 
 from . import timer
-from .common import check_output, fail, general_metadata, positive, time_slice
-from .results import BadResults, Results, load
+from .common import check_output, fail, general_metadata, positive, stop, time_slice
+from .results import BadResults, Results, add_part, load
 from .rows import Row, describe
 
 #: What must be as it was for a run to go on, beside the environment and what each row says of itself.
@@ -136,7 +136,8 @@ def measure_one(options: argparse.Namespace, groups: Sequence[Group], metadata: 
 class Plan:
     """What the suite `kind` is to measure: every group once a round, each time in a process of its own.
 
-    `command` starts such a process when a group's name is added to it; it writes JSON to the file named next.
+    `command` starts such a process when a group's name is added to it; it writes JSON to the file named next. `show` is
+    the suite's option that shows such a file.
     """
 
     kind: str
@@ -145,9 +146,9 @@ class Plan:
     command: Sequence[str]
     output: str
     resume: bool = False
+    show: str = "--table"
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
     suite: Any = None
-    seconds: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
         """Measure what is not in the output yet, and keep the output whole."""
@@ -166,14 +167,18 @@ class Plan:
         skipped = self.rounds * len(self.groups) - len(todo)
         if skipped:
             self.say(f"{skipped} of {self.rounds * len(self.groups)} parts are there already")
+        try:
+            self._all(todo)
+        except KeyboardInterrupt:
+            stop(self.output, f"--resume goes on, {self.show} {self.output} shows it")
+        for left in Path(self.output).absolute().parent.glob(f"{escape(Path(self.output).name)}.*.part"):
+            left.unlink()  # a group's that went on after its manager was killed
+
+    def _all(self, todo: Sequence[tuple[int, Group]]) -> None:
         start = time.monotonic()
         for done, (number, group) in enumerate(todo):
             self.say(f"round {number + 1} of {self.rounds}, {group.name}{self._left(start, done, len(todo))}")
-            began = time.monotonic()
             self._one(group)
-            self.seconds[group.name] = time.monotonic() - began
-        for left in Path(self.output).absolute().parent.glob(f"{escape(Path(self.output).name)}.*.part"):
-            left.unlink()  # a group's that went on after its manager was killed
 
     def _check_unchanged(self, results: Results) -> None:
         """Raise BadResults where another suite or installation measured the output, or a row means another thing."""
@@ -221,10 +226,4 @@ class Plan:
         if done.returncode or not part.exists():
             kept = f"; {self.output} keeps what was measured" if self.suite else ""
             fail(f"group {group.name} failed with exit code {done.returncode}{kept}")
-        found = pyperf.BenchmarkSuite.load(str(part))
-        if self.suite is None:
-            self.suite = found
-        else:
-            self.suite.add_runs(found)
-        self.suite.dump(str(part), replace=True)
-        os.replace(part, self.output)
+        self.suite = add_part(self.suite, part, self.output)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -95,6 +96,24 @@ def load(path: str) -> Results:
         if not all(map(math.isfinite, benchmark.get_values())):
             raise BadResults(f"{path}: the file is damaged: a value of {benchmark.get_name()} is no finite number")
     return Results(str(path), suite, metadata)
+
+
+def add_part(suite: Any | None, part: Path, output: str) -> Any:
+    """Add what a process has left in `part` to pyperf's `suite` (None: the first part) and to `output`; return it.
+
+    `output` is whole at any moment: it is written in the place of `part`, which becomes it.
+
+    Raises:
+        BadResults: `part` is not whole; nothing has changed.
+    """
+    found = load(str(part)).suite
+    if suite is None:
+        suite = found
+    else:
+        suite.add_runs(found)
+    suite.dump(str(part), replace=True)
+    os.replace(part, output)
+    return suite
 
 
 def _common(suite: Any) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 
 pyperf's own order measures a row in all its processes before it begins the next; minutes lie between two rows then, and
 a ratio of them carries what the machine did meanwhile. Everything else is pyperf's: each round is the suite itself with
-one process, appended to one JSON file, which is whole after every row.
+one process, and is added to one JSON file, which is whole at any moment. A round that is interrupted adds the rows that
+it has.
 
 With --until-stable MINUTES, more rounds follow of those rows alone that `pyperf check` would find unstable, as long as
 the time suffices for all the processes that it asks for.
@@ -14,15 +15,18 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import pyperf
-
-from .common import check_output, fail
+from .common import check_output, fail, stop
+from .results import BadResults, add_part
 
 SUITES = ("bench_cells",)
 #: pyperf's own number of processes; and the fewest that give a spread.
@@ -31,10 +35,10 @@ ROUNDS, QUICK_ROUNDS = 20, 3
 PROCESS_S = 0.5
 
 
-def wanted(path: str, seconds: float) -> tuple[list[str], list[str]]:
+def wanted(suite: Any, seconds: float) -> tuple[list[str], list[str]]:
     """Return the rows that `pyperf check` would warn about: those that `seconds` suffice for, and the others."""
     needs = []
-    for benchmark in pyperf.BenchmarkSuite.load(path):
+    for benchmark in suite:
         runs, needed = benchmark.get_nrun(), benchmark.required_nprocesses() or 0
         if needed > runs:
             each = sum(run.get_metadata()["duration"] for run in benchmark.get_runs()) / runs + PROCESS_S
@@ -47,36 +51,49 @@ def wanted(path: str, seconds: float) -> tuple[list[str], list[str]]:
     return within, beyond
 
 
-def one_round(suite: str, output: str, options: Sequence[str]) -> None:
-    """Measure every row of a suite once, into `output`."""
-    command = [sys.executable, "-m", f"perf.{suite}", "--processes=1", "--quiet", f"--append={output}", *options]
-    done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
-    if done.returncode:
-        kept = f"; {output} keeps what was measured" if Path(output).exists() else ""
-        fail(f"perf.{suite} failed with exit code {done.returncode}{kept}")
+def one_round(so_far: Any | None, suite: str, output: str, options: Sequence[str]) -> Any:
+    """Measure every row of a suite once, and add it to `so_far` and to `output`; return pyperf's BenchmarkSuite."""
+    part = Path(f"{output}.{os.getpid()}.part")
+    command = [sys.executable, "-m", f"perf.{suite}", "--processes=1", "--quiet", f"--output={part}", *options]
+    # In a session of its own, so that Ctrl-C reaches this process alone, which then stops it.
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        child.wait()
+    except KeyboardInterrupt:
+        os.killpg(child.pid, signal.SIGKILL)
+        raise
+    finally:
+        code = child.wait()
+        with suppress(BadResults):  # it has no row yet, or was stopped in the middle of writing
+            so_far = add_part(so_far, part, output)
+        part.unlink(missing_ok=True)
+    if code:
+        kept = f"; {output} keeps what was measured" if so_far is not None else ""
+        fail(f"perf.{suite} failed with exit code {code}{kept}")
+    return so_far
 
 
 def run(suite: str, output: str, rounds: int, minutes: float, options: Sequence[str]) -> None:
     """Measure `rounds` rounds, then for up to `minutes` more the rows that are not stable."""
     check_output(output)
-    start = time.monotonic()
+    start, found = time.monotonic(), None
     for number in range(1, rounds + 1):
         if number > 1:
             so_far = time.monotonic() - start
             left_s = so_far / (number - 1) * (rounds - number + 1)
             print(f"{so_far:.0f} s so far, about {left_s:.0f} s left", file=sys.stderr)
         print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
-        one_round(suite, output, options)
+        found = one_round(found, suite, output, options)
     end = time.monotonic() + minutes * 60
     while minutes:
         left_s = end - time.monotonic()
-        within, beyond = wanted(output, left_s)
+        within, beyond = wanted(found, left_s)
         print(f"{len(within) + len(beyond)} rows are not stable yet, {left_s:.0f} s left", file=sys.stderr, flush=True)
         if not within:
             if beyond:
                 print(f"the time does not suffice for {', '.join(beyond)}", file=sys.stderr)
             break
-        one_round(suite, output, [*options, *(f"--only={name}" for name in within)])
+        found = one_round(found, suite, output, [*options, *(f"--only={name}" for name in within)])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -94,7 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(f"--rounds must be at least 1, got {rounds}")
     if not 0 <= options.until_stable < math.inf:
         fail(f"--until-stable must be at least 0 minutes, got {options.until_stable:g}")
-    run(options.suite, options.output, rounds, options.until_stable, of_suite)
+    try:
+        run(options.suite, options.output, rounds, options.until_stable, of_suite)
+    except KeyboardInterrupt:
+        stop(options.output, f"python -m perf.report {options.output} shows it")
     print(f"written: {options.output}", file=sys.stderr)
 
 

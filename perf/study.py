@@ -185,12 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         file=sys.stderr,
     )
     command = [sys.executable, "-m", "perf.study", *arguments]
-    try:
-        Plan("study", groups, options.processes, command, str(target), resume=options.resume).run()
-    except KeyboardInterrupt:
-        if target.exists():
-            fail(f"interrupted; {target} keeps what was measured: --resume goes on, --report {target} shows it")
-        fail("interrupted before anything was measured")
+    Plan("study", groups, options.processes, command, str(target), options.resume, "--report").run()
     report(str(target))
 
 

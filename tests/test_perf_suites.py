@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from perf.common import time_row
 from perf.report import report
 from perf.results import load
 
-from .support import ROOT
+from .support import ROOT, needs_core
 
 #: Of the environment only what a sanitised core can't be loaded without: nothing else of it must reach a script.
 SANITIZER = {name: os.environ[name] for name in common.SANITIZER if name in os.environ}
@@ -40,6 +42,59 @@ def script(*arguments: str, code: int = 0, **environment: str) -> str:
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+MANY = "1000"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["perf.bench_onion", "--scheme=tor1", "--backend=cryptography", "--cells=64", "-p", MANY],
+        ["perf.rounds", "--rounds", MANY, "bench_cells", "--cells=64", "--backend=cryptography", "--path=fused"],
+        pytest.param(["perf.bench_native", "--only=making", "--cells=64", "-p", MANY], marks=needs_core),
+    ],
+    ids=lambda command: command[0],
+)
+def test_ctrl_c_says_what_is_kept(command: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    said = interrupted([*command, f"-o{out}"], tmp_path, "out.json")
+    assert f"interrupted; {out} keeps what was measured: " in said
+    assert "Traceback" not in said
+    assert 0 < max(bench.get_nrun() for bench in load(str(out)).suite) < int(MANY)
+
+
+def test_an_interrupted_round_keeps_its_rows(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    options = ["--cells=64", "--backend=cryptography", "--path=fused"]
+    interrupted(["perf.rounds", f"-o{out}", "--rounds=1", "bench_cells", *options], tmp_path, "out.json.*.part")
+    assert 0 < len(load(str(out)).suite.get_benchmarks()) < 10
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def interrupted(command: list[str], folder: Path, pattern: str) -> str:
+    """Start a script, stop it as Ctrl-C does once a file `pattern` in `folder` has a row, and return what it says."""
+    manager = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        ),  # ignored by jobs in the background
+    )
+    until = time.monotonic() + 60
+    while not any(path.stat().st_size for path in folder.glob(pattern)):
+        assert manager.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    os.killpg(manager.pid, signal.SIGINT)
+    _, said = manager.communicate(timeout=60)
+    assert manager.returncode == common.INTERRUPTED
+    return said
 
 
 def metadata(path: Path) -> dict[str, dict[str, Any]]:
@@ -136,18 +191,18 @@ def test_unstable_rows_go_on_while_time_suffices(tmp_path: Path) -> None:
     steady = cells("native", "fused", 509, noisy(1e-7, 20, 1, 0.001))
     shaky = cells("native", "byte", 509, noisy(1e-7, 20, 2, 0.02))
     wild = cells("native", "word", 509, noisy(1e-7, 20, 3, 0.2))
-    path = write(tmp_path / "a.json", [steady, wild, shaky])
+    suite = load(write(tmp_path / "a.json", [steady, wild, shaky])).suite
     needed = shaky.required_nprocesses()
     seconds = (needed - 20) * (1 + rounds.PROCESS_S)  # a process took a second: see perf_kit
-    assert rounds.wanted(path, seconds + 1) == (["cells[native,byte,509]"], ["cells[native,word,509]"])
-    assert rounds.wanted(path, seconds - 1) == ([], ["cells[native,byte,509]", "cells[native,word,509]"])
+    assert rounds.wanted(suite, seconds + 1) == (["cells[native,byte,509]"], ["cells[native,word,509]"])
+    assert rounds.wanted(suite, seconds - 1) == ([], ["cells[native,byte,509]", "cells[native,word,509]"])
 
 
 def test_only_unstable_rows_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
     left = [(["x", "y"], ["z"]), (["y"], ["z"]), ([], ["z"])]
-    monkeypatch.setattr(rounds, "one_round", lambda suite, output, options: asked.append(list(options)))
-    monkeypatch.setattr(rounds, "wanted", lambda path, seconds: left.pop(0))
+    monkeypatch.setattr(rounds, "one_round", lambda so_far, suite, output, options: asked.append(list(options)))
+    monkeypatch.setattr(rounds, "wanted", lambda so_far, seconds: left.pop(0))
     rounds.run("bench_cells", str(tmp_path / "a.json"), 2, 1.0, ["--quick"])
     assert asked == [["--quick"]] * 2 + [["--quick", "--only=x", "--only=y"], ["--quick", "--only=y"]]
     assert not left
