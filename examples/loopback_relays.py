@@ -94,8 +94,10 @@ def main() -> None:
     )
     parser.add_argument("count", type=_count, nargs="?", default=3, help="how many relays (default: %(default)s)")
     count = parser.parse_args().count
+    for number in (signal.SIGINT, signal.SIGTERM):  # no relay outlives this program
+        signal.signal(number, signal.default_int_handler)
     try:
-        with relays(count) as ports, contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt), relays(count) as ports:
             print(*(f"127.0.0.1:{port}" for port in ports), flush=True)
             signal.pause()
     except FileNotFoundError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from examples import fetch_through_tor, loopback_relays
 from examples.tor_link import TorError
 
-from .support import ROOT, python
+from .support import ROOT, python, tool
 
 README = ROOT / "README.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
@@ -88,6 +90,25 @@ def test_without_tor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "argv", ["example"])
     with pytest.raises(SystemExit, match="there is no `tor` on this machine: install it"):
         loopback_relays.main()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_relay_outlives_the_program(number: signal.Signals) -> None:
+    tool("tor")
+    command = [sys.executable, "-m", "examples.loopback_relays", "2"]
+    program = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert program.stdout is not None
+    assert program.stdout.readline().count("127.0.0.1:") == 2
+    started = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+    assert len(started) == 2
+    program.send_signal(number)
+    program.wait(60)
+    left = [int(process) for process in started if Path("/proc", process).exists()]
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+    program.communicate(timeout=60)
+    assert program.returncode == 0
+    assert not left
 
 
 @pytest.mark.parametrize("error", [TorError("no cell came"), ConnectionRefusedError("refused")], ids=repr)
