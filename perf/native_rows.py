@@ -19,7 +19,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import repeat
+from itertools import cycle, repeat
 from time import perf_counter
 from typing import Any
 
@@ -285,9 +285,10 @@ class Threads:
 
     def __init__(self, kernel: str, payload_len: int, at_once: int, threads: int, rng: random.Random) -> None:
         cell_format = format_of(payload_len)
-        self._works = [
+        self._works: list[Work] = [
             Batch(_cipher(kernel, payload_len).crypt_cells, cell_format, at_once, rng) for _ in range(threads)
         ]
+        self._at_once = at_once
         self._processors = sorted(os.sched_getaffinity(0))
 
     def move(self, rng: random.Random) -> None:
@@ -295,27 +296,33 @@ class Threads:
             work.move(rng)
 
     def run(self, cells: int) -> float:
-        barrier = threading.Barrier(len(self._works) + 1)
-        each = cells // len(self._works)
+        barrier = threading.Barrier(len(self._works))
+        each = -(-cells // (self._at_once * len(self._works))) * self._at_once  # whole calls, as many for every thread
+        times: list[tuple[float, float]] = []
+        failed: list[BaseException] = []
 
-        def one(work: Batch, processor: int) -> None:
-            os.sched_setaffinity(0, {processor})
-            barrier.wait()
-            work.run(each)
-            barrier.wait()
+        def one(work: Work, processor: int) -> None:
+            try:
+                os.sched_setaffinity(0, {processor})
+                barrier.wait()
+                start = perf_counter()
+                work.run(each)
+                times.append((start, perf_counter()))
+            except BaseException as error:
+                failed.append(error)
+                barrier.abort()  # nobody waits for one that won't come
 
         threads = [
-            threading.Thread(target=one, args=(work, processor))
-            for work, processor in zip(self._works, self._processors, strict=False)
+            threading.Thread(target=one, args=pair, daemon=True)
+            for pair in zip(self._works, cycle(self._processors), strict=False)
         ]
         for thread in threads:
             thread.start()
-        barrier.wait()
-        start = perf_counter()
-        barrier.wait()
-        seconds = perf_counter() - start
         for thread in threads:
             thread.join()
+        if failed:
+            raise failed[0]
+        seconds = max(end for _, end in times) - min(start for start, _ in times)
         return seconds * cells / (each * len(self._works))
 
     def check(self) -> None:

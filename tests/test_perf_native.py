@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import pyperf
 import pytest
 
-from cellcrypt import backends
+from cellcrypt import TOR_V4, CellCipher, ClosedError, backends
 from perf import asked, common, interleave, native_rows, work
 from perf.interleave import Group, Plan
 from perf.results import load
@@ -99,6 +102,46 @@ def test_rows_with_pauses_pause_before_every_pool(monkeypatch: pytest.MonkeyPatc
     assert time.monotonic() - start >= 3 * 0.005
     assert log == [("call[x]", work.POOL), ("call[x]", work.POOL), ("call[x]", 3)]
     assert seconds == pytest.approx((2 * work.POOL + 3) * 1e-9)  # the pauses are not in it
+
+
+def in_threads(threads: int) -> Any:
+    return native_rows.Threads(KERNELS[0], 509, 4, threads, random.Random(1))
+
+
+def ends(call: Callable[[], object]) -> object:
+    """Return what a call returns or raises; fail where it hangs."""
+    found: Queue[object] = Queue()
+
+    def run() -> None:
+        try:
+            found.put(call())
+        except Exception as error:
+            found.put(error)
+
+    Thread(target=run, daemon=True).start()
+    return found.get(timeout=20)
+
+
+@needs_native
+@pytest.mark.parametrize("cells", [1, 2, 7, 64])
+def test_threads_all_have_cells(cells: int) -> None:
+    threads = in_threads(3)
+    assert isinstance(ends(lambda: threads.run(cells)), float)
+    done = {one._done for one in threads._works}
+    assert len(done) == 1
+    assert done.pop() * 3 >= cells
+    threads.check()
+
+
+@needs_native
+def test_a_thread_that_fails_ends_the_row() -> None:
+    threads, cipher = in_threads(3), CellCipher(work.KEY, backend="native")
+    threads._works[1] = work.Batch(cipher.crypt_cells, TOR_V4, 4, random.Random(1))
+    cipher.close()
+    assert isinstance(ends(lambda: threads.run(64)), ClosedError)
+    threads = in_threads(3)
+    threads._processors = [*threads._processors[:1], 4095]  # there is none: a thread fails where others wait for it
+    assert isinstance(ends(lambda: threads.run(64)), OSError)
 
 
 def options_that_write(log: Path) -> list[str]:
