@@ -11,7 +11,6 @@ import os
 import random
 import re
 from collections.abc import Callable, Iterable
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +66,17 @@ class Cold:
         order = order[at + 1 :] + order[: at + 1]  # circuit 0 comes last: its position is then how often all were done
         self._visits = [(ciphers[i], buffers[i]) for i in order]
         self._first = ciphers[0]
-        self._done = 0
+        self._next = self._done = 0
 
     def move(self, rng: random.Random) -> None:
         """Nothing: every place in memory is met already."""
 
     def run(self, cells: int) -> float:
-        whole, rest = divmod(cells, len(self._visits))
-        rounds = list(repeat(self._visits, whole))
-        if rest:
-            rounds.append(self._visits[-rest:])
+        """Visit the next `cells` circuits, behind the one that was visited last."""
+        passed, end = divmod(self._next + cells, len(self._visits))
+        rounds = [self._visits] * (passed + 1)
+        rounds[passed] = self._visits[:end]
+        rounds[0] = rounds[0][self._next :]
         start = now()
         if self._call == "in_place":
             for visits in rounds:
@@ -87,7 +87,8 @@ class Cold:
                 for cipher, buffer in visits:
                     cipher.update_into(buffer, buffer)
         seconds = now() - start
-        self._done += len(rounds)
+        self._next = end
+        self._done += passed
         return seconds
 
     def check(self) -> None:

@@ -18,6 +18,7 @@ import pytest
 from cellcrypt import TOR_V4, backends
 from cellcrypt.compiled import core
 from perf import common, rounds, rows, work
+from perf.cold import Cold
 from perf.common import time_row
 from perf.report import report
 from perf.results import load
@@ -259,6 +260,26 @@ def test_rotating_buffers_change_places() -> None:
     before = list(map(id, one._pool))
     one.move(random.Random(2))
     assert before != list(map(id, one._pool))
+
+
+def test_cold_cells_go_on_round_the_circle() -> None:
+    keys: list[bytes] = []
+
+    class Circuit:
+        def __init__(self, key: bytes) -> None:
+            self.key = key
+
+        def crypt_in_place(self, cell: bytearray) -> None:
+            keys.append(self.key)
+
+    work = Cold(Circuit, "in_place", 16, 5)
+    for cells in (2, 2, 1, 4, 11, 5, 1, 3):
+        before = len(keys)
+        work.run(cells)
+        assert len(keys) == before + cells
+    assert len(set(keys[:5])) == 5
+    assert keys == [keys[i % 5] for i in range(len(keys))]
+    assert work._done == keys.count(keys[4])
 
 
 @pytest.mark.parametrize("at_once", [1, 16, 64, 1000])
