@@ -158,10 +158,14 @@ def parse(made: Any, arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def time_slice(work: Work, cells: int) -> float:
-    """Run `cells` cells behind a warm-up; return what they took alone, in seconds."""
-    start = time.monotonic()
-    while time.monotonic() < start + WARM_UP_S:
-        work.run(POOL)
+    """Run `cells` cells behind a warm-up; return what they took alone, in seconds.
+
+    A slice must be longer than what a cipher makes ahead, or it might find all its key stream made by the warm-up.
+    """
+    end, some = time.monotonic() + WARM_UP_S, 1
+    while time.monotonic() < end:
+        work.run(some)
+        some = min(2 * some, POOL)  # one at first: there are cells that take milliseconds
     return work.run(cells)
 
 

@@ -54,11 +54,12 @@ def counted(log: list[tuple[str, int]], name: str, cells: int, slices: int) -> R
 
 
 @pytest.mark.parametrize("slices", [(16, 16), (16, 1), (5, 3), (1, 1)])
-def test_rows_alternate_and_all_cells_are_done(slices: tuple[int, int]) -> None:
+def test_rows_alternate_and_all_cells_are_done(monkeypatch: pytest.MonkeyPatch, slices: tuple[int, int]) -> None:
+    monkeypatch.setattr(common, "WARM_UP_S", 0.0)
     log: list[tuple[str, int]] = []
     rows = [counted(log, "a", 1003, slices[0]), counted(log, "b", 77, slices[1])]
     found = interleave.measure(rows, 2)
-    timed = [entry for entry in log if entry[1] not in (work.POOL, -1)]
+    timed = [entry for entry in log if entry[1] != -1]
     assert sum(cells for name, cells in timed if name == "a") == 2 * 1003
     assert sum(cells for name, cells in timed if name == "b") == 2 * 77
     assert found == {"a": [pytest.approx(1e-9)] * 2, "b": [pytest.approx(1e-9)] * 2}
@@ -68,19 +69,23 @@ def test_rows_alternate_and_all_cells_are_done(slices: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("alternating", [True, False])
-def test_the_clock_of_every_slice_starts_warm(monkeypatch: pytest.MonkeyPatch, alternating: bool) -> None:
+@pytest.mark.parametrize("cell_s", [0.0, 0.0011])
+def test_the_clock_of_every_slice_starts_warm(
+    monkeypatch: pytest.MonkeyPatch, alternating: bool, cell_s: float
+) -> None:
     monkeypatch.setattr(common, "WARM_UP_S", 0.001)
-    warm_up: list[float] = []  # when the runs of POOL cells began since the last slice
-    warm_for: list[float] = []
+    warm_up: list[tuple[float, int]] = []  # when a run began and how many cells it did, since the last slice
+    warm_ups = []
 
     class Slice(Counted):
         def run(self, cells: int) -> float:
             now = time.monotonic()
-            if cells == work.POOL:
-                warm_up.append(now)
-            else:
-                warm_for.append(now - warm_up[0])
+            warm_up.append((now, cells))
+            if cells == 99:
+                warm_ups.append((now - warm_up[0][0], [cells for _, cells in warm_up[:-1]]))
                 warm_up.clear()
+            else:
+                time.sleep(cells * cell_s)
             return 0.0
 
     row = replace(counted([], "a", 16 * 99, 16), open=lambda rng: Slice([], "a"))
@@ -88,8 +93,13 @@ def test_the_clock_of_every_slice_starts_warm(monkeypatch: pytest.MonkeyPatch, a
         interleave.measure([row, replace(row, name="b")], 1)
     else:
         common.time_row(1, row)
-    assert len(warm_for) == (32 if alternating else 16)
-    assert min(warm_for) >= 0.0009  # the first run begins a little after the warm-up
+    assert len(warm_ups) == (32 if alternating else 16)
+    assert min(seconds for seconds, _ in warm_ups) >= 0.0009  # the first run begins a little after the warm-up
+    if cell_s:
+        assert all(cells == [1] for _, cells in warm_ups)
+    else:
+        assert {n for _, cells in warm_ups for n in cells} <= {1, 2, 4, 8, 16, 32, work.POOL}
+        assert any(work.POOL in cells for _, cells in warm_ups)
 
 
 def test_rows_with_pauses_pause_before_every_pool(monkeypatch: pytest.MonkeyPatch) -> None:
