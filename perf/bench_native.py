@@ -68,9 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             fail(f"--kernel must be one of {', '.join(state.kernels)}, got {kernel}")
     kernels = tuple(kernel for kernel in state.kernels if not options.kernel or kernel in options.kernel)
     found = groups(kernels, options.payload_len, options.cells)
+    metadata = general_metadata("bench_native")
+    metadata.update(native_payload_len=options.payload_len, native_kernel=BEST if BEST in kernels else kernels[0])
     if options.group:
-        metadata = general_metadata("bench_native")
-        metadata.update(native_payload_len=options.payload_len, native_kernel=BEST if BEST in kernels else kernels[0])
         measure_one(options, found, metadata)
         return
     names = [group.name for group in found]
@@ -80,9 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.output is None:
         fail("-o FILE is needed: results are kept")
     plan = Plan(
-        kind="bench_native",
+        metadata=metadata,
         groups=[group for group in found if not options.only or group.name in options.only],
         rounds=options.processes,
+        values=options.values,
         command=[sys.executable, "-m", "perf.bench_native", *arguments],
         output=options.output,
         resume=options.resume,

@@ -75,15 +75,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(f"backend {backend} can't be measured here: {backends()[backend].reason}")
     schemes = tuple(dict.fromkeys(options.scheme or SCHEMES))
     found = groups(schemes, backend, options.cells)
+    metadata = general_metadata("bench_onion")
     if options.group:
-        measure_one(options, found, general_metadata("bench_onion"))
+        measure_one(options, found, metadata)
         return
     if options.output is None:
         fail("-o FILE is needed: results are kept")
     plan = Plan(
-        kind="bench_onion",
+        metadata=metadata,
         groups=found,
         rounds=options.processes,
+        values=options.values,
         command=[sys.executable, "-m", "perf.bench_onion", *arguments],
         output=options.output,
         resume=options.resume,

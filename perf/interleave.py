@@ -20,18 +20,31 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from glob import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pyperf
 
 from . import timer
-from .common import check_output, fail, general_metadata, positive, stop, time_slice
+from .common import check_output, fail, positive, stop, time_slice
 from .results import BadResults, Results, add_part, load
 from .rows import Row, describe
 
-#: What must be as it was for a run to go on, beside the environment and what each row says of itself.
-INSTALLATION = ("suite", "suite_version", "commit", "core", "measured", "python_version", "platform", "cpu_model_name")
+#: What must be as it was for a run to go on, beside what the suite and each row say of themselves: all that pyperf asks
+#: of the runs of one row.
+INSTALLATION = (
+    "aslr",
+    "cpu_count",
+    "cpu_model_name",
+    "hostname",
+    "platform",
+    "python_executable",
+    "python_implementation",
+    "python_version",
+)
+#: What a suite says of itself that may change.
+PASSING = ("clock_mhz", "clock_how", "command")
 
 #: Of what has changed, so many are told.
 TOLD = 8
@@ -132,17 +145,41 @@ def measure_one(options: argparse.Namespace, groups: Sequence[Group], metadata: 
     run_group(group, options.values, metadata).dump(options.group_output)
 
 
+def _changes(group: Group, results: Results, values: int) -> dict[str, tuple[Any, Any]]:
+    """Return by name what a group's rows were and are, in pairs: nothing where the results have none of them.
+
+    Another set of rows, or another order (a baseline comes first), would leave rows that were not measured together.
+    """
+    wanted = [row.name for row in group.rows]
+    there = {
+        name: row for name, row in results.rows() if name in wanted or row.get_metadata().get("group") == group.name
+    }
+    if not there:
+        return {}
+    for number, pair in enumerate(zip_longest(there, wanted, fillvalue="none"), 1):
+        if pair[0] != pair[1]:
+            return {f"row {number} of group {group.name}": pair}
+    found: dict[str, tuple[Any, Any]] = {}
+    for row in group.rows:
+        old = there[row.name].get_metadata()
+        found.update({f"{name} of {row.name}": (old.get(name), now) for name, now in describe(row).items()})
+        counts = sorted({len(run.values) for run in there[row.name].get_runs()})
+        found[f"values a process of {row.name}"] = (" or ".join(map(str, counts)), str(values))
+    return found
+
+
 @dataclass
 class Plan:
-    """What the suite `kind` is to measure: every group once a round, each time in a process of its own.
+    """What a suite is to measure: every group once a round, each time in a process of its own, `values` values a row.
 
-    `command` starts such a process when a group's name is added to it; it writes JSON to the file named next. `show` is
-    the suite's option that shows such a file.
+    `metadata` is what is the same for all rows. `command` starts such a process when a group's name is added to it; it
+    writes JSON to the file named next. `show` is the suite's option that shows such a file.
     """
 
-    kind: str
+    metadata: dict[str, Any]
     groups: Sequence[Group]
     rounds: int
+    values: int
     command: Sequence[str]
     output: str
     resume: bool = False
@@ -181,22 +218,17 @@ class Plan:
             self._one(group)
 
     def _check_unchanged(self, results: Results) -> None:
-        """Raise BadResults where another suite or installation measured the output, or a row means another thing."""
-        if results.kind != self.kind:
-            raise BadResults(f"{results.path}: written by suite {results.kind}, this is {self.kind}")
-        here = pyperf.Run([1.0], metadata=general_metadata(self.kind), collect_metadata=True).get_metadata()
+        """Raise BadResults where another suite or installation measured the output, or other rows or values."""
+        if results.kind != self.metadata["suite"]:
+            raise BadResults(f"{results.path}: written by suite {results.kind}, this is {self.metadata['suite']}")
+        here = pyperf.Run([1.0], metadata=self.metadata, collect_metadata=True).get_metadata()
         was = results.metadata
-        names = (*INSTALLATION, *sorted(name for name in {*was, *here} if name.startswith("env_")))
-        changed = {name: (was.get(name), here.get(name)) for name in names if was.get(name) != here.get(name)}
-        for row in (row for group in self.groups for row in group.rows):
-            measured = results.get(row.name)
-            if measured is not None:
-                old = measured.get_metadata()
-                for name, now in describe(row).items():
-                    if old.get(name) != now:
-                        changed.setdefault(f"{name} of {row.name}", (old.get(name), now))
-        if changed:
-            told = [f"{name} was {old}, is {now}" for name, (old, now) in changed.items()]
+        names = {*self.metadata, *INSTALLATION, *(name for name in was if name.startswith("env_"))}
+        changed = {name: (was.get(name), here.get(name)) for name in sorted(names.difference(PASSING))}
+        for group in self.groups:
+            changed.update(_changes(group, results, self.values))
+        told = [f"{name} was {old}, is {now}" for name, (old, now) in changed.items() if old != now]
+        if told:
             more = f"; and {len(told) - TOLD} more" if len(told) > TOLD else ""
             raise BadResults(f"{results.path}: measured otherwise: {'; '.join(told[:TOLD])}{more}")
 

@@ -162,10 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _asked(options)
     sweeps = [sweep for sweep in SWEEPS if not options.only or sweep.name in options.only]
     groups = [group for sweep in sweeps for group in sweep.groups(asked) if group.rows]
+    metadata = {**general_metadata("study"), **_caches()}
     if options.group:
         told = " ".join(one for one in arguments if not one.startswith("--group") and one != "--resume")
-        metadata = {**general_metadata("study"), **_caches(), "command": f"python -m perf.study {told}"}
-        measure_one(options, groups, metadata)
+        measure_one(options, groups, {**metadata, "command": f"python -m perf.study {told}"})
         return
     if options.output is None:
         fail("-o FOLDER is needed: results are kept")
@@ -185,7 +185,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         file=sys.stderr,
     )
     command = [sys.executable, "-m", "perf.study", *arguments]
-    Plan("study", groups, options.processes, command, str(target), options.resume, "--report").run()
+    Plan(
+        metadata=metadata,
+        groups=groups,
+        rounds=options.processes,
+        values=options.values,
+        command=command,
+        output=str(target),
+        resume=options.resume,
+        show="--report",
+    ).run()
     report(str(target))
 
 

@@ -171,9 +171,10 @@ def options_that_write(log: Path) -> list[str]:
 def plan(tmp_path: Path, names: list[str], rounds: int, **more: Any) -> Plan:
     import sys
 
-    groups = [Group(name, (counted([], f"{name}-row", 100, 4),)) for name in names]
+    groups = more.pop("groups", [Group(name, (counted([], f"{name}-row", 100, 4),)) for name in names])
     command = [sys.executable, *options_that_write(tmp_path / "log")]
-    return Plan("study", groups, rounds, command, str(tmp_path / "out.json"), say=lambda text: None, **more)
+    settled = {"metadata": common.general_metadata("study"), "values": 2, "output": str(tmp_path / "out.json"), **more}
+    return Plan(groups=groups, rounds=rounds, command=command, say=lambda text: None, **settled)
 
 
 def test_a_killed_run_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,6 +214,7 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], **more: Any) -> 
         ("measured", "processor time of the thread"),
         ("python_version", "3.1.4 (64-bit)"),
         ("cpu_model_name", "Pentium"),
+        ("hostname", "elsewhere"),
         ("env_MALLOC_ARENA_MAX", "1"),
         ("cells", 101),
         ("payload_len", 508),
@@ -236,6 +238,41 @@ def test_a_run_goes_on_only_where_nothing_has_changed(
     said = refused(tmp_path, capsys)
     assert f"{key} " in said
     assert f"was {value}, is " in said
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"values": 3}, "values a process of first-row was 2, is 3"),
+        ({"metadata": {**common.general_metadata("study"), "native_kernel": "x"}}, "native_kernel was None, is x"),
+        ({"groups": [Group("first", (counted([], "other", 100, 4),))]}, "row 1 of group first was first-row, is other"),
+        (
+            {"groups": [Group("first", (counted([], "first-row", 100, 4), counted([], "more", 100, 4)))]},
+            "row 2 of group first was none, is more",
+        ),
+        ({"groups": [Group("renamed", (counted([], "first-row", 100, 4), counted([], "x", 1, 1)))]}, "was none, is x"),
+    ],
+)
+def test_other_rows_or_values_do_not_go_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: dict[str, Any],
+    words: str,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    before = measured(tmp_path).read_bytes()
+    assert words in refused(tmp_path, capsys, **more)
+    assert (tmp_path / "out.json").read_bytes() == before
+
+
+def test_runs_say_who_measured_them_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    measured(tmp_path, 2)
+    (row,) = pyperf.BenchmarkSuite.load(str(tmp_path / "out.json"))
+    metas = [run.get_metadata() for run in row.get_runs()]
+    assert [meta["part"] for meta in metas] == [meta["date"] for meta in metas]
+    assert len({meta["part"] for meta in metas}) == 2
 
 
 def test_another_suite_does_not_go_on(
@@ -291,8 +328,19 @@ def test_the_suite_runs_and_every_kernel_has_rows(tmp_path: Path) -> None:
         assert found[f"call[native/{kernel},in_place,100]"]["inner_loops"] == 130
     assert "crypt_cells, 16 wire cells" in said
     assert script("perf.bench_native", f"-o{out}", code=2).count(str(out)) == 1
-    again = script("perf.bench_native", f"-o{out}", "-p2", "--cells=130", "--payload-len=100", "--resume")
-    assert "parts are there already" in again
+    options = [f"-o{out}", "-p2", "--cells=130", "--payload-len=100"]
+    assert "parts are there already" in script("perf.bench_native", *options, "--resume")
+    before = out.read_bytes()
+    for other, words in (
+        ("--payload-len=101", "native_payload_len was 100, is 101"),
+        ("--values=2", "values a process of call[native/"),
+        *([("--kernel=portable", "is portable")] if len(KERNELS) > 1 else []),
+    ):
+        said = script("perf.bench_native", *options, "--resume", other, code=2)
+        assert words in said
+        assert f"can't resume: {out}: " in said
+        assert "round" not in said
+        assert out.read_bytes() == before
 
 
 def native_work() -> list[Row]:

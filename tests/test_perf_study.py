@@ -232,6 +232,15 @@ def test_own_formats_and_resuming(tmp_path: Path) -> None:
     script("perf.study", *options, "-p3", "--resume")
     suite = pyperf.BenchmarkSuite.load(str(out / "study.json"))
     assert {bench.get_nrun() for bench in suite} == {3}
+    for other in ("--format=4+600", "--baseline=6+1018", "-n2"):
+        kept = [one for one in options if other != "--baseline=6+1018" or not one.endswith("6+1018")]
+        more = ["--format=5+509"] if other.startswith("--baseline") else []
+        said = script("perf.study", *kept, *more, other, "-p4", "--resume", code=2)
+        assert f"can't resume: {out / 'study.json'}: measured otherwise: " in said
+        assert "round" not in said
+    assert {bench.get_nrun() for bench in pyperf.BenchmarkSuite.load(str(out / "study.json"))} == {3}
+    added = script("perf.study", f"-o{out}", "--cells=50", "--backend=cryptography", "--only=hops", "-p1", "--resume")
+    assert "round 1 of 1, hops, cryptography" in added
 
 
 def test_a_study_killed_in_the_middle_and_resumed_is_whole(tmp_path: Path) -> None:
