@@ -1,8 +1,8 @@
 """What is asked of a run, and whether it shows it: one verdict a line.
 
-Rules of this file: a line is a ratio of two rows of one run, computed in each process alone: the median over processes,
-and MAD. MUST is what a release owes, AIM what is near the limits of the processor. A line whose rows are not there says
-why, and passes no verdict.
+Rules of this file: a line is a ratio of two rows of one run, computed in each process (or round) alone: the median
+over them, and MAD. MUST is what a release owes, AIM what is near the limits of the processor. A line whose rows are not
+there says why, and passes no verdict.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from statistics import median
 from pyperf._utils import median_abs_dev
 
 from .results import Results
+from .stats import together
 from .tables import ratio, table
 
 BARE = "bare[cryptography.update_into,{n}]"
@@ -144,8 +145,9 @@ def judge(line: Line, results: Results, payload_len: int, kernel: str) -> Verdic
     top, bottom = (over, row) if line.at_least else (row, over)
     assert top is not None
     assert bottom is not None
-    above, below = ([median(run.values) for run in one.get_runs() if run.values] for one in (top, bottom))
-    paired = [a / b for a, b in zip(above, below, strict=False)]
+    paired = [above / below for above, below in together(top, bottom)]
+    if not paired:
+        return Verdict(line, None, 0.0, "not measured: no process or round has both rows")
     value = median(paired)
     mad = median_abs_dev(paired) if len(paired) > 1 else 0.0
 

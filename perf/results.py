@@ -98,15 +98,25 @@ def load(path: str) -> Results:
     return Results(str(path), suite, metadata)
 
 
+def part_of(run: Any) -> str:
+    """Return what names the part that a run belongs to: the rows of a part were measured together."""
+    metadata = run.get_metadata()
+    return str(metadata.get("part", metadata.get("date")))
+
+
 def add_part(suite: Any | None, part: Path, output: str) -> Any:
     """Add what a process has left in `part` to pyperf's `suite` (None: the first part) and to `output`; return it.
 
-    `output` is whole at any moment: it is written in the place of `part`, which becomes it.
+    `output` is whole at any moment: it is written in the place of `part`, which becomes it. Each run says to which part
+    it belongs: the date of its first run.
 
     Raises:
         BadResults: `part` is not whole; nothing has changed.
     """
     found = load(str(part)).suite
+    began = min(run.get_metadata()["date"] for row in found for run in row.get_runs())
+    for row in found:
+        row.update_metadata({"part": began})
     if suite is None:
         suite = found
     else:

@@ -1,7 +1,8 @@
 """What the values say: spread, noise floor, differences, and 2007's question.
 
 Rules of this file: a difference has one estimate, from which its nanoseconds, its percentage and its verb all follow:
-the median over processes of new / old, since in a process both met the same machine. It is claimed only where its whole
+the median over processes of new / old, since in a process both met the same machine. Which process measured what, each
+run says itself (results.part_of), never the order of runs in a file. A difference is claimed only where its whole
 95% interval (Student's t of the logarithms) lies beyond the noise floor that the run shows between halves of one row
 (A/A): a t-test alone would find each drift of the machine significant. So three processes must agree closely before
 they show anything, one shows nothing, and a saving needs the same factor as a cost. Medians, MADs and t are pyperf's.
@@ -22,7 +23,7 @@ from typing import Any
 import pyperf
 from pyperf._utils import tdist95conf_level
 
-from .results import Results
+from .results import Results, part_of
 
 #: Rows that a group needs for the drift of a process to be more than one row's own noise.
 STEADY = 6
@@ -85,35 +86,30 @@ def steadied(results: Results) -> dict[str, Any]:
     """Return every row by name, without what the machine did to a whole process.
 
     Rows of one group were measured alternately: what made a process slow, made it slow for all of them. The values of
-    each process are divided by its drift, the median over the group's rows of its time to their median. Groups of fewer
-    than STEADY rows stay as they are: there, a row would be divided by itself.
+    each process are divided by its drift, the median over the group's rows of its time to their median. A process that
+    measured fewer than STEADY rows of a group stays as it is: there, a row would be divided by itself.
     """
     groups: dict[str, dict[str, Any]] = {}
     for name, row in results.rows():
         groups.setdefault(str(row.get_metadata().get("group")), {})[name] = row
     found: dict[str, Any] = {}
     for rows in groups.values():
-        found.update(_steadied(rows) if len(rows) >= STEADY else rows)
+        found.update(_steadied(rows))
     return {name: found[name] for name, _ in results.rows()}
 
 
 def _steadied(rows: dict[str, Any]) -> dict[str, Any]:
-    runs = {name: [run for run in row.get_runs() if run.values] for name, row in rows.items()}
-    medians = {name: row.median() for name, row in rows.items()}
-    count = min(map(len, runs.values()))
-    drift = [
-        statistics.median(statistics.median(runs[name][i].values) / medians[name] for name in rows)
-        for i in range(count)
-    ]
-    return {
-        name: pyperf.Benchmark(
-            [
-                pyperf.Run([value / by for value in run.values], metadata=run.get_metadata(), collect_metadata=False)
-                for run, by in zip(runs[name], drift, strict=False)
-            ]
-        )
-        for name in rows
-    }
+    slower: dict[str, list[float]] = {}
+    for row in rows.values():
+        for part, time in _times(row).items():
+            slower.setdefault(part, []).append(time / row.median())
+    drift = {part: statistics.median(times) if len(times) >= STEADY else 1.0 for part, times in slower.items()}
+
+    def steady(run: Any) -> Any:
+        values = [value / drift[part_of(run)] for value in run.values]
+        return pyperf.Run(values, metadata=run.get_metadata(), collect_metadata=False)
+
+    return {name: pyperf.Benchmark([steady(run) for run in row.get_runs() if run.values]) for name, row in rows.items()}
 
 
 @dataclass(frozen=True)
@@ -145,7 +141,7 @@ class Difference:
     def why(self) -> str:
         """Why it is not claimed."""
         if not self.significant:
-            return "not significant" if math.isfinite(self.margin) else "one process shows nothing"
+            return "not significant" if math.isfinite(self.margin) else "fewer than two processes to judge by"
         return f"not surely above the {self.floor:.1%} that noise can make"
 
     @property
@@ -156,14 +152,24 @@ class Difference:
         return f"{abs(self.ratio - 1):.1%} {'quicker' if self.ratio < 1 else 'slower'}"
 
 
-def _times(row: Any) -> list[float]:
-    """Return the median of each process."""
-    return [statistics.median(run.values) for run in row.get_runs() if run.values]
+def _times(row: Any) -> dict[str, float]:
+    """Return the median of each part that measured a row."""
+    values: dict[str, list[float]] = {}
+    for run in row.get_runs():
+        if run.values:
+            values.setdefault(part_of(run), []).extend(run.values)
+    return {part: statistics.median(found) for part, found in values.items()}
+
+
+def together(*rows: Any) -> list[tuple[float, ...]]:
+    """Return what each process (or round) that measured all of the rows measured for them."""
+    times = [_times(row) for row in rows]
+    return [tuple(one[part] for one in times) for part in times[0] if all(part in one for one in times)]
 
 
 def processes(*rows: Any) -> list[tuple[float, ...]]:
-    """Return what each process measured for the rows, as far as all of them have processes."""
-    return list(zip(*map(_times, rows), strict=False))
+    """Return the same; where there is no such process, the rows' medians as if they were one, which shows nothing."""
+    return together(*rows) or [tuple(row.median() for row in rows)]
 
 
 def _error(logs: Sequence[float]) -> float:
@@ -187,13 +193,13 @@ def judged(ratios: Sequence[float], floor: float) -> Difference:
 
 
 def difference(old: Any, new: Any, floor: float, scale: float = 1.0) -> Difference:
-    """Compare two rows that each process of one run has measured; `scale` multiplies the new one's times."""
+    """Compare two rows by the processes that measured both; `scale` multiplies the new one's times."""
     return judged([b * scale / a for a, b in processes(old, new)], _floor(floor, old, new))
 
 
 def between_runs(old: Any, new: Any, floor: float) -> Difference:
     """Compare rows of two runs, whose processes have nothing in common: the ratio is that of their medians."""
-    a, b = ([math.log(time) for time in _times(row)] for row in (old, new))
+    a, b = ([math.log(time) for time in _times(row).values()] for row in (old, new))
     ratio = math.exp(statistics.median(b) - statistics.median(a))
     fewest = min(len(a), len(b))
     margin = tdist95conf_level(fewest - 1) * math.hypot(_error(a), _error(b)) if fewest > 1 else math.inf

@@ -6,14 +6,17 @@ import math
 import random
 import re
 import statistics
+from pathlib import Path
 from typing import Any
 
+import pyperf
 import pytest
 
 from perf.answers import saved
-from perf.stats import between_runs, difference, noise_floor_of, noise_of
+from perf.results import load
+from perf.stats import STEADY, between_runs, difference, noise_floor_of, noise_of, processes, question, steadied
 
-from .perf_kit import benchmark
+from .perf_kit import SHARED, benchmark, write
 
 TRIALS = 300
 
@@ -87,5 +90,53 @@ def test_a_planted_tenth_is_found(count: int, new: float) -> None:
 def test_one_process_shows_nothing() -> None:
     found = difference(row([1.0]), row([2.0]), 0.0)
     assert not found.claimed
-    assert "one process" in found.text
+    assert "fewer than two processes" in found.text
     assert not between_runs(row([1.0]), row([2.0]), 0.0).claimed
+
+
+def parts(name: str, values: dict[str, float], **more: Any) -> Any:
+    """A row that each of the named parts has measured once, in this order."""
+    runs = [
+        pyperf.Run(
+            [value],
+            metadata={**SHARED, **more, "name": name, "part": part, "date": "2026-01-02 03:04:05"},
+            collect_metadata=False,
+        )
+        for part, value in values.items()
+    ]
+    return pyperf.Benchmark(runs)
+
+
+def test_only_what_was_measured_together_is_paired() -> None:
+    old = parts("old", {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0})
+    new = parts("new", {"d": 8.0, "x": 1.0, "b": 4.0, "a": 2.0})
+    assert processes(old, new) == [(1.0, 2.0), (2.0, 4.0), (4.0, 8.0)]
+    found = difference(old, new, 0.01)
+    assert found.significant
+    assert found.ratio == pytest.approx(2)
+
+
+def test_rows_of_two_sessions_show_nothing() -> None:
+    quick = parts("quick", dict.fromkeys("abcdef", 1.0))
+    slow = parts("slow", dict.fromkeys("ghijkl", 2.0))
+    found = difference(quick, slow, 0.0)
+    assert found.ratio == 2
+    assert not found.claimed
+    assert "fewer than two processes" in found.text
+    names = ("509 by bytes", "508 by bytes", "509 by uint32", "508 by uint32")
+    asked = question("x", dict(zip(names, (quick, quick, slow, slow), strict=True)), 0.0)
+    assert not any(step.claimed for name, step in asked.steps.items() if name.count("bytes") == 1)
+    assert asked.word.half == math.inf
+
+
+def test_drift_is_that_of_a_process_however_its_runs_lie(tmp_path: Path) -> None:
+    drift = {"a": 1.0, "b": 2.0, "c": 1.5, "d": 1.0}
+    rows = [
+        parts(f"row {n}", {part: (n + 1) * drift[part] for part in ("abcd" if n % 2 else "cadb")}, group="one")
+        for n in range(STEADY)
+    ]
+    rows.append(parts("late", {"b": 20.0, "e": 1.0}, group="one"))
+    found = steadied(load(write(tmp_path / "a.json", rows)))
+    for n in range(STEADY):
+        assert found[f"row {n}"].get_values() == pytest.approx([(n + 1) * 1.25] * 4)
+    assert found["late"].get_values() == pytest.approx([20 * 1.25 / 2, 1.0])  # alone, it says nothing of the process

@@ -152,6 +152,7 @@ def test_rounds_append_and_stop_at_once(tmp_path: Path) -> None:
     assert "round 3 of 3" in said
     (bench,) = pyperf.BenchmarkSuite.load(str(out)).get_benchmarks()
     assert bench.get_nrun() == bench.get_nvalue() == 3
+    assert len({run.get_metadata()["part"] for run in bench.get_runs()}) == 3
     before = out.read_bytes()
     said = script("perf.rounds", f"-o{out}", "bench_cells", code=2)
     assert str(out) in said
