@@ -10,3 +10,20 @@ Rules of this folder: every value covers at least a million cells unless asked o
 outside the clock, results are checked after it; every option of ours reaches the processes that measure, and the
 metadata says what ran; statistics are pyperf's own.
 """
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+
+def _interrupted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say in a word that Ctrl-C came where a script has nothing to keep, such as during its imports."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+if sys.argv[:1] == ["-m"]:  # so Python has it while it looks for the script
+    sys.excepthook = _interrupted

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -36,7 +37,7 @@ WARM_UP_S = 0.0003
 #: Written into every result: who may read it. Raised when the meaning of a row changes.
 SUITE_VERSION = 1
 
-#: What a shell reports of a program that Ctrl-C stopped.
+#: What a shell reports of a program that Ctrl-C stopped; ours end alike at SIGTERM.
 INTERRUPTED = 130
 
 #: An option of ours: (flag, attribute).
@@ -54,6 +55,24 @@ def stop(output: str, next_step: str) -> NoReturn:
     kept = f"{output} keeps what was measured: {next_step}" if Path(output).exists() else "nothing was measured yet"
     print(f"interrupted; {kept}", file=sys.stderr)
     sys.exit(INTERRUPTED)
+
+
+def run_child(command: Sequence[str], **more: Any) -> int:
+    """Run a process that measures to its end; return its exit code. It ends with this one, and all that it started.
+
+    In a session of its own, so that Ctrl-C reaches this process alone, which then stops it; so do SIGTERM, and SIGHUP
+    of a terminal that is closed, which are Ctrl-C to this process from here on.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, signal.default_int_handler)
+    child = subprocess.Popen(command, start_new_session=True, **more)
+    try:
+        return child.wait()
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
 
 
 def positive(text: str) -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +26,7 @@ from typing import Any
 import pyperf
 
 from . import timer
-from .common import check_output, fail, positive, stop, time_slice
+from .common import check_output, fail, positive, run_child, stop, time_slice
 from .results import BadResults, Results, add_part, load
 from .rows import Row, describe
 
@@ -252,10 +251,8 @@ class Plan:
     def _one(self, group: Group) -> None:
         part = Path(f"{self.output}.{os.getpid()}.part")  # a group whose manager was killed writes elsewhere
         part.unlink(missing_ok=True)
-        # In a session of its own, so that Ctrl-C reaches the manager alone, which then stops it.
-        command = [*self.command, f"--group={group.name}", f"--group-output={part}"]
-        done = subprocess.run(command, check=False, start_new_session=True)
-        if done.returncode or not part.exists():
+        code = run_child([*self.command, f"--group={group.name}", f"--group-output={part}"])
+        if code or not part.exists():
             kept = f"; {self.output} keeps what was measured" if self.suite else ""
-            fail(f"group {group.name} failed with exit code {done.returncode}{kept}")
+            fail(f"group {group.name} failed with exit code {code}{kept}")
         self.suite = add_part(self.suite, part, self.output)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .common import check_output, fail, stop
+from .common import check_output, fail, run_child, stop
 from .results import BadResults, add_part
 
 SUITES = ("bench_cells",)
@@ -55,15 +54,9 @@ def one_round(so_far: Any | None, suite: str, output: str, options: Sequence[str
     """Measure every row of a suite once, and add it to `so_far` and to `output`; return pyperf's BenchmarkSuite."""
     part = Path(f"{output}.{os.getpid()}.part")
     command = [sys.executable, "-m", f"perf.{suite}", "--processes=1", "--quiet", f"--output={part}", *options]
-    # In a session of its own, so that Ctrl-C reaches this process alone, which then stops it.
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        child.wait()
-    except KeyboardInterrupt:
-        os.killpg(child.pid, signal.SIGKILL)
-        raise
+        code = run_child(command, stdout=subprocess.DEVNULL)
     finally:
-        code = child.wait()
         with suppress(BadResults):  # it has no row yet, or was stopped in the middle of writing
             so_far = add_part(so_far, part, output)
         part.unlink(missing_ok=True)

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,7 @@ def script(*arguments: str, code: int = 0, **environment: str) -> str:
 MANY = "1000"
 
 
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda way: way.name)
 @pytest.mark.parametrize(
     "command",
     [
@@ -57,9 +60,9 @@ MANY = "1000"
     ],
     ids=lambda command: command[0],
 )
-def test_ctrl_c_says_what_is_kept(command: list[str], tmp_path: Path) -> None:
+def test_an_end_says_what_is_kept(command: list[str], way: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    said = interrupted([*command, f"-o{out}"], tmp_path, "out.json")
+    said = interrupted([*command, f"-o{out}"], tmp_path, "out.json", way)
     assert f"interrupted; {out} keeps what was measured: " in said
     assert "Traceback" not in said
     assert 0 < max(bench.get_nrun() for bench in load(str(out)).suite) < int(MANY)
@@ -73,8 +76,18 @@ def test_an_interrupted_round_keeps_its_rows(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
-def interrupted(command: list[str], folder: Path, pattern: str) -> str:
-    """Start a script, stop it as Ctrl-C does once a file `pattern` in `folder` has a row, and return what it says."""
+def test_ctrl_c_during_imports_shows_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "pyperf.py").write_text(
+        "import os, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    said = script("perf.bench_onion", code=-signal.SIGINT, PYTHONPATH=str(tmp_path))
+    assert said == "interrupted\n"
+
+
+def interrupted(command: list[str], folder: Path, pattern: str, way: signal.Signals = signal.SIGINT) -> str:
+    """Start a script, end it once a file `pattern` in `folder` has a row, and return what it says."""
     manager = subprocess.Popen(
         [sys.executable, "-m", *command],
         cwd=ROOT,
@@ -83,19 +96,25 @@ def interrupted(command: list[str], folder: Path, pattern: str) -> str:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        ),  # ignored by jobs in the background
+        preexec_fn=lambda: signal.signal(way, signal.SIG_DFL),  # jobs in the background ignore some
     )
     until = time.monotonic() + 60
     while not any(path.stat().st_size for path in folder.glob(pattern)):
         assert manager.poll() is None
         assert time.monotonic() < until
         time.sleep(0.02)
-    os.killpg(manager.pid, signal.SIGINT)
+    os.killpg(manager.pid, way)
     _, said = manager.communicate(timeout=60)
     assert manager.returncode == common.INTERRUPTED
+    assert not [command for command in commands() if str(folder) in command]  # nothing that it started goes on
     return said
+
+
+def commands() -> Iterator[str]:
+    """Yield the command lines of all processes."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            yield path.read_text()
 
 
 def metadata(path: Path) -> dict[str, dict[str, Any]]:
