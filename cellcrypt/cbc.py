@@ -45,7 +45,9 @@ def _cryptography(key: bytes, iv: bytes, room: memoryview, length: int, encrypt:
 
     cipher = Cipher(algorithms.AES(key), modes.CBC(iv))
     context = cipher.encryptor() if encrypt else cipher.decryptor()
-    yield partial(context.update_into, room[:length], room[: length + SLACK])
+    buffer, written = room[:length], room[: length + SLACK]
+    # Versions from 51 on refuse to write where they read. The copy is a small part of a pass.
+    yield lambda: context.update_into(bytes(buffer), written)
 
 
 @contextmanager

@@ -50,11 +50,11 @@ class Cold:
 
     Args:
         open: makes a circuit's cipher from its key. call: "in_place" for crypt_in_place of ours, "update_into" for
-            cryptography's. payload_len: bytes.
+            cryptography's, which reads one warm cell, since its sources are what arrives. payload_len: bytes.
     """
 
     def __init__(self, open: Callable[[bytes], Any], call: str, payload_len: int, circuits: int) -> None:
-        self._call, self._payload_len = call, payload_len
+        self._call, self._payload_len, self._source = call, payload_len, bytes(payload_len)
         seed = int.from_bytes(os.urandom(4), "big")
         keys = list(_keys(circuits, seed))
         self._first_key = keys[0]
@@ -83,9 +83,10 @@ class Cold:
                 for cipher, buffer in visits:
                     cipher.crypt_in_place(buffer)
         else:
+            source = self._source
             for visits in rounds:
                 for cipher, buffer in visits:
-                    cipher.update_into(buffer, buffer)
+                    cipher.update_into(source, buffer)
         seconds = now() - start
         self._next = end
         self._done += passed
@@ -96,6 +97,6 @@ class Cold:
         if self._call == "in_place":
             self._first.crypt_in_place(cell)
         else:
-            self._first.update_into(cell, cell)
+            self._first.update_into(self._source, cell)
         expect(cell, self._done * self._payload_len, self._first_key)
         self._done += 1

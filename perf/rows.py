@@ -142,7 +142,7 @@ def _bare_call(library: str, call: str) -> tuple[Callable[..., object], str]:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
         context = Cipher(algorithms.AES(KEY), modes.CTR(bytes(16))).encryptor()
-        return (context.update_into, "twice") if call == "update_into" else (context.update, "new")
+        return (context.update_into, "into") if call == "update_into" else (context.update, "new")
     from Crypto.Cipher import AES
 
     return AES.new(KEY, AES.MODE_CTR, nonce=b"", initial_value=0).encrypt, "new" if call == "encrypt" else "output"

@@ -83,18 +83,6 @@ def _in_place(call: Callable[[Any], Any], pool: Sequence[Any], whole: int, rest:
     return now() - start
 
 
-def _twice(call: Callable[[Any, Any], Any], pool: Sequence[Any], whole: int, rest: int) -> float:
-    last = pool[:rest]
-    rounds = repeat(None, whole)
-    start = now()
-    for _ in rounds:
-        for buffer in pool:
-            call(buffer, buffer)
-    for buffer in last:
-        call(buffer, buffer)
-    return now() - start
-
-
 def _into(call: Callable[[Any, Any], Any], pool: Sequence[Any], whole: int, rest: int) -> float:
     last = pool[:rest]
     rounds = repeat(None, whole)
@@ -119,15 +107,23 @@ def _output(call: Callable[..., Any], pool: Sequence[Any], whole: int, rest: int
     return now() - start
 
 
-#: How a call takes its cell: "in_place" f(cell); "twice" f(cell, cell); "into" f(cell, out); "output"
-#: f(cell, output=cell); "new" f(cell), whose value is dropped.
+#: How a call takes its cell: "in_place" f(cell); "into" f(cell, out); "output" f(cell, output=cell); "new" f(cell),
+#: whose value is dropped.
 _LOOPS: dict[str, Callable[..., float]] = {
     "in_place": _in_place,
-    "twice": _twice,
     "into": _into,
     "output": _output,
     "new": _in_place,
 }
+
+
+def _pairs(buffers: list[bytearray], source_type: type[bytes | bytearray]) -> list[tuple[bytes | bytearray, bytearray]]:
+    """Return (source, out) for the manner "into": half of the buffers each, or a copy where there is only one.
+
+    As many buffers in all as in the other manners: pairs of them all would not lie in the cache where those lie.
+    """
+    sources, outs = (buffers, buffers) if len(buffers) == 1 else (buffers[::2], buffers[1::2])
+    return [(source_type(source), out) for source, out in zip(sources, outs, strict=True)]
 
 
 class PerCell:
@@ -163,10 +159,7 @@ class PerCell:
             return
         buffers = self._places.buffers(rng, length)
         if self._manner == "into":
-            # Pairs of them: POOL pairs would not lie in the first cache, where every other row's buffers do.
-            self._pool = [
-                (self._source_type(source), out) for source, out in zip(buffers[::2], buffers[1::2], strict=True)
-            ]
+            self._pool = [*_pairs(buffers, self._source_type)]
         elif self._manner == "new":
             self._pool = [self._source_type(buffer) for buffer in buffers]
         else:
@@ -188,7 +181,7 @@ class PerCell:
             self._call(cell, output=cell)
             made = cell
         else:
-            self._call(cell, cell)
+            self._call(bytes(cell), cell)
             made = cell
         expect(made, self._done * self._payload_len)
         self._done += 1
@@ -198,6 +191,7 @@ class _Batches:
     """Batches of `at_once` cells of `cell_len` bytes each: as many rotate as make POOL cells, one call each.
 
     A subclass has `_loop`, which makes `whole` rounds of calls over the pool and `rest` more, and returns seconds.
+    `_pool_of` says what the calls get of fresh buffers.
     """
 
     def __init__(self, at_once: int, cell_len: int, rng: random.Random) -> None:
@@ -206,13 +200,16 @@ class _Batches:
         self._done = 0
         self.move(rng)
 
-    def _loop(self, pool: Sequence[bytearray], whole: int, rest: int) -> float:
+    def _loop(self, pool: Sequence[Any], whole: int, rest: int) -> float:
         raise NotImplementedError
+
+    def _pool_of(self, buffers: list[bytearray]) -> list[Any]:
+        return list(buffers)
 
     def move(self, rng: random.Random) -> None:
         if self._at_once > HUGE and self._done:
             return  # hundreds of MB: one place is as good as another, and new pages cost seconds
-        self._pool = self._places.buffers(rng, self._at_once * self._cell_len, batches(self._at_once))
+        self._pool = self._pool_of(self._places.buffers(rng, self._at_once * self._cell_len, batches(self._at_once)))
         self.run(self._at_once * len(self._pool))
 
     def run(self, cells: int) -> float:
@@ -266,7 +263,10 @@ class OnePass(_Batches):
         self._call, self._manner = call, manner
         super().__init__(at_once, payload_len, rng)
 
-    def _loop(self, pool: Sequence[bytearray], whole: int, rest: int) -> float:
+    def _pool_of(self, buffers: list[bytearray]) -> list[Any]:
+        return [*_pairs(buffers, bytes)] if self._manner == "into" else list(buffers)
+
+    def _loop(self, pool: Sequence[Any], whole: int, rest: int) -> float:
         return _LOOPS[self._manner](self._call, pool, whole, rest)
 
     def check(self) -> None:
@@ -274,7 +274,7 @@ class OnePass(_Batches):
         if self._manner == "output":
             self._call(made, output=made)
         else:
-            self._call(made, made)
+            self._call(bytes(made), made)
         expect(made, self._done * self._cell_len)
         self._done += 1
 

@@ -306,7 +306,7 @@ def test_cold_cells_go_on_round_the_circle() -> None:
 def test_batches_are_gone_through_before_the_clock_starts(at_once: int) -> None:
     seen: list[int] = []
 
-    def call(buffer: bytearray, *_: object) -> int:
+    def call(buffer: bytearray, *_: object, **__: object) -> int:
         seen.append(id(buffer))
         return at_once
 
@@ -315,9 +315,14 @@ def test_batches_are_gone_through_before_the_clock_starts(at_once: int) -> None:
     assert batch._done == at_once * len(seen)
     assert len(seen) == max(1, work.POOL // at_once)
     seen.clear()
-    one_pass = work.OnePass(call, "twice", 509, at_once, random.Random(1))
+    one_pass = work.OnePass(call, "output", 509, at_once, random.Random(1))
     assert seen == list(map(id, one_pass._pool))
     assert one_pass._done == at_once * len(seen)
+    seen.clear()
+    one_pass = work.OnePass(call, "into", 509, at_once, random.Random(1))
+    assert seen == [id(source) for source, _ in one_pass._pool]
+    assert one_pass._done == at_once * len(seen)
+    assert all(len(source) == len(out) == 509 * at_once for source, out in one_pass._pool)
 
 
 def test_flags_of_every_kind_are_passed_on() -> None:

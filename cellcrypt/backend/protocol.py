@@ -36,7 +36,7 @@ class Keystream(Protocol):
 
 
 #: A library's call (source, destination): XOR the next key stream into source and write that to destination, of one
-#: length, the same memory or apart. Each call goes on where the last one ended.
+#: length, never of the same memory. Each call goes on where the last one ended.
 Lent = Callable[[Any, Any], object]
 
 

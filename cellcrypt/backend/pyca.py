@@ -1,6 +1,7 @@
 """Backend "cryptography": AES-CTR by the cryptography package, which computes with OpenSSL.
 
-Rules of this file: the only one that imports cryptography for AES-CTR; the contract stands in protocol.py.
+Rules of this file: the only one that imports cryptography for AES-CTR; the contract stands in protocol.py. Its
+versions from 51 on refuse to write where they read, so what is XORed in place is read from a copy.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ class _Keystream:
         counter = counter_block(self._iv, position).to_bytes(BLOCK, "big")
         context = Cipher(self._key, modes.CTR(counter)).encryptor()
         self._update_into = context.update_into
-        within = bytearray(position % BLOCK)
-        self._update_into(within, within)
+        within = position % BLOCK
+        self._update_into(bytes(within), bytearray(within))
         self._next = position
 
     def xor_into(self, position: int, buffer: memoryview) -> None:
         if position != self._next:
             self._reopen(position)
         self._next = -1  # no position: should the next line raise, the context is not trusted again
-        self._update_into(buffer, buffer)
+        self._update_into(bytes(buffer), buffer)
         self._next = position + len(buffer)
 
     def lend(self, position: int) -> Lent:

@@ -40,9 +40,10 @@ typedef struct {
     PyObject *live;      /* (source, destination), or NULL */
     Py_buffer store;     /* key stream made ahead; store.obj NULL where there is none */
     PyObject *cell;      /* the store's first payload_len octets, which live may fill with key stream; or NULL */
+    Py_buffer source;    /* payload_len octets for live to read, which never writes where it reads: zeros for key stream,
+                          * otherwise what stood where it writes, which comes back should it fail */
     size_t start, end;   /* of the store that is not used yet */
     xor_loop *loop;      /* how key stream meets payload; NULL: live does both */
-    uint8_t *before;     /* room for what stood where live writes, should it fail; NULL with a loop, which can't */
     uint64_t left;       /* octets that may still be used */
 } Loan;
 

@@ -13,15 +13,10 @@ PyObject *cc_call_method(PyObject *op, const char *method, PyObject *first, PyOb
     return result;
 }
 
-static PyObject *view_of(PyObject *object, const uint8_t *octets, size_t len, int flags)
+/* A view of bare memory ends here, even where a traceback or a debugger keeps it. */
+static void drop_view(PyObject *view)
 {
-    return object ? Py_NewRef(object) : PyMemoryView_FromMemory((char *)octets, (Py_ssize_t)len, flags);
-}
-
-/* Let go of what view_of() gave for `object`. A view of bare memory ends here, even where a traceback or a debugger keeps it. */
-static void drop_view(PyObject *view, PyObject *object)
-{
-    if (view && !object && Py_REFCNT(view) > 1) {
+    if (view && Py_REFCNT(view) > 1) {
         PyObject *type, *error, *traceback;
         PyErr_Fetch(&type, &error, &traceback);
         Py_XDECREF(PyObject_CallMethod(view, "release", NULL));
@@ -38,16 +33,16 @@ static int call_live(const Loan *loan, PyObject *source, PyObject *destination)
     return result ? 0 : -1;
 }
 
-/* live does it all. It is Python code in part, so an interrupt can end it when it has written already. */
-static int crypt_live(const Loan *loan, const uint8_t *in, uint8_t *out, size_t len, PyObject *source, PyObject *destination)
+/* live does it all; `source` is NULL in place. It is Python code in part, so an interrupt can end it when it has written already. */
+static int crypt_live(const Loan *loan, PyObject *source, uint8_t *out, size_t len, PyObject *destination)
 {
-    PyObject *from = view_of(source, in, len, PyBUF_READ), *to = view_of(destination, out, len, PyBUF_WRITE);
-    memcpy(loan->before, out, len);
-    int status = from && to ? call_live(loan, from, to) : -1;
+    PyObject *view = destination ? NULL : PyMemoryView_FromMemory((char *)out, (Py_ssize_t)len, PyBUF_WRITE);
+    PyObject *to = destination ? destination : view;
+    memcpy(loan->source.buf, out, len);
+    int status = to ? call_live(loan, source ? source : loan->source.obj, to) : -1;
     if (status)
-        memcpy(out, loan->before, len);
-    drop_view(from, source);
-    drop_view(to, destination);
+        memcpy(out, loan->source.buf, len);
+    drop_view(view);
     return status;
 }
 
@@ -60,8 +55,8 @@ static void end_loan(Cipher *self)
 }
 
 /* One payload by what was lent: 1 done, 0 not possible, -1 the library failed, and the loan has ended; nothing is written
- * then. `source` and
- * `destination` are objects with just these octets, or NULL. */
+ * then. `source` is an object with the octets at `in`, NULL where these are the ones at `out`; `destination`, one with the
+ * octets at `out`, or NULL. */
 static int crypt_lent(Cipher *self, const uint8_t *in, uint8_t *out, PyObject *source, PyObject *destination)
 {
     Loan *loan = self->loan;
@@ -71,11 +66,10 @@ static int crypt_lent(Cipher *self, const uint8_t *in, uint8_t *out, PyObject *s
         return 0;
     self->state |= TAKEN;
     if (!loan->loop) {
-        status = crypt_live(loan, in, out, len, source, destination);
+        status = crypt_live(loan, source, out, len, destination);
     } else {
         if (loan->end - loan->start < len && loan->cell) {
-            memset(loan->store.buf, 0, len);
-            status = call_live(loan, loan->cell, loan->cell);
+            status = call_live(loan, loan->source.obj, loan->cell);
             loan->start = 0;
             loan->end = status ? 0 : len;
         }
@@ -142,7 +136,7 @@ PyObject *cc_lent_crypt_in_place(PyObject *op, PyObject *payload)
         Py_buffer view; /* keeps the bytearray from being resized while the library runs */
         if (PyObject_GetBuffer(payload, &view, PyBUF_WRITABLE))
             return NULL;
-        status = crypt_lent(self, view.buf, view.buf, payload, payload);
+        status = crypt_lent(self, view.buf, view.buf, NULL, payload);
         PyBuffer_Release(&view);
     } else if (PyMemoryView_Check(payload)) {
         Py_buffer view;
@@ -181,11 +175,10 @@ void cc_drop_loan(Cipher *self)
     Loan *loan = self->loan;
     self->loan = NULL;
     if (loan) {
-        if (loan->store.obj)
-            PyBuffer_Release(&loan->store);
+        PyBuffer_Release(&loan->store);
+        PyBuffer_Release(&loan->source);
         Py_XDECREF(loan->cell);
         Py_XDECREF(loan->live);
-        PyMem_Free(loan->before);
         PyMem_Free(loan);
     }
 }
@@ -216,10 +209,13 @@ PyObject *cc_lend(PyObject *op, PyObject *args)
         loan->start = (size_t)start;
         loan->end = (size_t)end;
     }
-    if (!loan->loop && !(loan->before = PyMem_Malloc(self->payload_len))) {
+    PyObject *source = live == Py_None ? NULL : PyObject_CallFunction((PyObject *)&PyByteArray_Type, "I", self->payload_len);
+    if (live != Py_None && (!source || PyObject_GetBuffer(source, &loan->source, PyBUF_WRITABLE))) {
+        Py_XDECREF(source);
         cc_drop_loan(self);
-        return PyErr_NoMemory();
+        return NULL;
     }
+    Py_XDECREF(source);
     if ((!loan->loop && !loan->live) || (loan->cell && !loan->live) || (loan->cell && loan->store.len < self->payload_len)
         || start < 0 || end < start || (loan->loop && end > loan->store.len)) {
         cc_drop_loan(self);
