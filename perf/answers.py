@@ -14,9 +14,20 @@ from typing import Any
 
 from .cold import CIRCUIT_LEN
 from .results import BadResults, Results
-from .stats import Difference, Question, difference, judged, noise_floor_of, processes, question, steadied
+from .stats import (
+    Difference,
+    between_runs,
+    difference,
+    estimate,
+    judged,
+    noise_floor_of,
+    part_text,
+    processes,
+    question,
+    steadied,
+)
 from .sweeps import NEAR_509
-from .tables import ns, ratio
+from .tables import give, ns
 
 #: What a relay header takes of a payload, in bytes: 498 of 509 are left with tor1 (tor-spec, "Relay cells"), 488 with
 #: CGO (tag, command and length of proposal 340).
@@ -69,22 +80,21 @@ def saved(old: Any, new: Any, floor: float) -> str:
 
 def _saved(step: Difference, old: Any) -> str:
     share = 1 - step.ratio
-    figures = [ns(part * old.median()) for part in (share, step.half)]
-    if not step.claimed:
-        return f"no difference shown ({' ± '.join(figures)} ns, {share:+.1%} saved; {step.why})"
-    return f"{'saves' if share > 0 else 'costs'} {' ± '.join(figures).lstrip('-')} ns a cell ({abs(share):.1%})"
+    figures = give(share * old.median(), step.half * old.median(), ns)
+    return step.tell(
+        f"{'saves' if share > 0 else 'costs'} {figures.lstrip('-')} ns a cell ({abs(share):.1%})",
+        f"{figures} ns, {share:+.1%} saved",
+    )
 
 
-def _useful(a: Any, b: Any, ratio: float) -> str:
-    """Return the change per byte that is left after a relay header, of tor1 and of CGO; nothing where none is left.
-
-    `ratio` is that of the times per cell.
-    """
+def _useful(a: Any, b: Any, floor: float) -> str:
+    """Return the change per byte that is left after a relay header, of tor1 and of CGO; nothing where none is left."""
     found = []
     for scheme, header_len in (("tor1", RELAY_HEADER_LEN), ("CGO", CGO_HEADER_LEN)):
         before, after = (int(row.get_metadata()["payload_len"]) - header_len for row in (a, b))
         if before > 0 and after > 0:
-            found.append(f"{ratio * before / after - 1:+.1%} after {scheme}'s {header_len} bytes")
+            step = difference(a, b, floor, before / after)
+            found.append(f"{step.tell(f'{step.ratio - 1:+.1%}')} after {scheme}'s {header_len} bytes")
     return f"; time per useful byte {', '.join(found)}" if found else ""
 
 
@@ -96,9 +106,9 @@ def _formats(data: Data) -> Iterator[str]:
             a, b = series[baseline], series[one]
             step = difference(a, b, data.floor)
             if len(others) > 2 and not step.claimed:
-                alike.append(f"{one} ({1 - step.ratio:+.1%} ± {step.half:.1%} saved)")
+                alike.append(f"{one} ({give(1 - step.ratio, step.half, '{:+.1%}'.format)} saved)".replace("± +", "± "))
                 continue
-            yield f"{one} instead of {baseline}, {name}: {_saved(step, a)}{_useful(a, b, step.ratio)}."
+            yield f"{one} instead of {baseline}, {name}: {_saved(step, a)}{_useful(a, b, data.floor)}."
         if alike:
             yield f"{', '.join(alike)} instead of {baseline}, {name}: no difference shown."
 
@@ -121,8 +131,8 @@ def multiples(series: Series, step: int) -> list[float]:
 
 def _ps(series: Series, n: int) -> str:
     """Return the time per useful byte of a length, in picoseconds."""
-    found = [row / (n - RELAY_HEADER_LEN) * 1e12 for row in (series[n].median(), series[n].median_abs_dev())]
-    return f"{found[0]:.1f} ± {found[1]:.1f} ps"
+    found = estimate([time / (n - RELAY_HEADER_LEN) * 1e12 for (time,) in processes(series[n])])
+    return f"{give(found.seconds, found.half, '{:.1f}'.format)} ps"
 
 
 def _lengths(data: Data) -> Iterator[str]:
@@ -150,25 +160,6 @@ def _lengths(data: Data) -> Iterator[str]:
                 yield f"{name}: multiples of {step} show no advantage ({found.ratio - 1:+.1%} per byte, {found.why})."
 
 
-#: The two steps that change only the word, and the two that change only the length.
-_STEPS = {
-    "word": ("509 by bytes → 509 by uint32", "508 by bytes → 508 by uint32"),
-    "length": ("509 by bytes → 508 by bytes", "509 by uint32 → 508 by uint32"),
-}
-
-
-def _part(found: Question, by: str) -> str:
-    """Say what the word or the length alone has saved; nothing is shown unless both of its steps show it."""
-    part = found.word if by == "word" else found.length
-    share = part.seconds / found.variants["509 by bytes"].median
-    steps = [found.steps[step] for step in _STEPS[by]]
-    figures = f"{ns(part.seconds)} ± {ns(part.half)} ns, {share:.1%}"
-    what = "uint32 instead of bytes" if by == "word" else "508 instead of 509 bytes"
-    if all(step.claimed for step in steps) and len({part.seconds > 0, *(step.ratio < 1 for step in steps)}) == 1:
-        return f"{what} {'saves' if part.seconds > 0 else 'costs'} {figures.lstrip('-')}"
-    return f"{what}: no difference shown ({figures} saved)"
-
-
 def _paths(data: Data) -> Iterator[str]:
     for name, series in data.series("paths").items():
         rows = {
@@ -180,10 +171,10 @@ def _paths(data: Data) -> Iterator[str]:
         if any(row is None for row in rows.values()):
             continue
         found = question(name, rows, data.floor)
-        yield f"{name}: {_part(found, 'word')}; {_part(found, 'length')}."
+        yield f"{name}: {part_text(found, 'word')}; {part_text(found, 'length')}."
         if "fused 509" in series:
             gain = difference(series["fused 509"], rows["509 by bytes"], data.floor)
-            yield f"{name}: fused is {ratio(gain.ratio)} ± {gain.half:.2f} times as quick as 509 by bytes."
+            yield f"{name}: fused against 509 by bytes: {gain.tell(f'{gain.times} times as quick')}."
 
 
 def _cold(data: Data) -> Iterator[str]:
@@ -196,7 +187,7 @@ def _cold(data: Data) -> Iterator[str]:
         for x, row in cold.items():
             if x in warm:
                 step = difference(warm[x], row, data.floor)
-                yield f"{backend}, {x}: {ratio(step.ratio)} ± {step.half:.2f} times the time when cold."
+                yield f"{backend}, {x}, cold against warm: {step.tell(f'{step.times} times the time')}."
         for path in ("byte", "word", "fused"):
             if f"{path} 509" in cold and f"{path} 508" in cold:
                 less = saved(cold[f"{path} 509"], cold[f"{path} 508"], data.floor)
@@ -217,8 +208,17 @@ def _hops(data: Data) -> Iterator[str]:
     for name, series in data.series("hops").items():
         points = sorted(series)
         if len(points) > 2:
-            slope, fixed = statistics.linear_regression(points, [series[x].median() for x in points])
-            yield f"{name}: {ns(slope)} ns a layer, and {ns(fixed)} ns once a cell."
+            lines = [statistics.linear_regression(points, times) for times in processes(*(series[x] for x in points))]
+            slope, fixed = (estimate(values) for values in zip(*lines, strict=True))
+            layer, once = (give(one.seconds, one.half, ns) for one in (slope, fixed))
+            yield f"{name}: {layer} ns a layer, and {once} ns once a cell."
+
+
+def _dear(series: Series, floor: float) -> list[int]:
+    """Return the points that are shown to cost more than KNEE times the least; rows may be of different processes."""
+    best = min(series.values(), key=lambda row: row.median())
+    steps = {x: between_runs(best, row, EXTREMES * floor, 1 / KNEE) for x, row in series.items()}
+    return [x for x, step in steps.items() if step.claimed and step.ratio > 1]
 
 
 def _batches(data: Data) -> Iterator[str]:
@@ -226,14 +226,15 @@ def _batches(data: Data) -> Iterator[str]:
         best = min(row.median() for row in series.values())
         enough = min(x for x, row in series.items() if row.median() <= best * NEAR)
         gain = difference(series[enough], series[min(series)], data.floor)
-        yield (
-            f"{name}: {enough:,} cells a call are within {NEAR - 1:.0%} of the quickest, {ratio(gain.ratio)} ± "
-            f"{gain.half:.2f} times as quick as {min(series):,} a call of crypt_cells."
-        )
-        last = max(series)
-        if series[last].median() > best * KNEE:
-            knee = min(x for x, row in series.items() if x > enough and row.median() > best * KNEE)
-            yield f"{name}: from {knee:,} cells on it costs more than {KNEE} times the least: it has left a cache."
+        yield f"{name}: by its median, {enough:,} cells a call are within {NEAR - 1:.0%} of the quickest."
+        if enough > min(series):
+            yield (
+                f"{name}: {enough:,} cells a call against {min(series):,} a call of crypt_cells: "
+                f"{gain.tell(f'{gain.times} times as quick')}."
+            )
+        knees = [x for x in _dear(series, data.floor) if x > enough]
+        if max(series) in knees:
+            yield f"{name}: from {min(knees):,} cells on it costs more than {KNEE} times the least (a cache is left)."
 
 
 def _circuits(data: Data) -> Iterator[str]:
@@ -241,12 +242,11 @@ def _circuits(data: Data) -> Iterator[str]:
         warm = {x: row for x, row in series.items() if x >= 10}
         if not warm:
             continue
-        best = min(row.median() for row in warm.values())
-        knees = [x for x, row in warm.items() if row.median() > best * KNEE]
+        knees = _dear(warm, data.floor)
         if knees:
             yield f"{name}: more than {KNEE} times the least from {min(knees):,} circuits on."
         else:
-            yield f"{name}: never more than {KNEE} times the least, up to {max(warm):,} circuits."
+            yield f"{name}: up to {max(warm):,} circuits none is shown to cost more than {KNEE} times the least."
     yield f"A circuit of the native backend takes about {CIRCUIT_LEN} bytes, its cell included."
 
 
@@ -256,7 +256,7 @@ def _threads(data: Data) -> Iterator[str]:
             yield f"{name}: this run was allowed one processor, so that there is nothing to compare."
         for threads in sorted(series)[1:]:
             gain = difference(series[threads], series[1], data.floor)
-            yield f"{name}: {threads} threads do {ratio(gain.ratio)} ± {gain.half:.2f} times as many cells as one."
+            yield f"{name}: {threads} threads against one: {gain.tell(f'{gain.times} times as many cells')}."
 
 
 def _schemes(data: Data) -> Iterator[str]:
@@ -271,7 +271,7 @@ def _schemes(data: Data) -> Iterator[str]:
             for place, row in found[name].items():
                 if place in tor1:
                     step = difference(tor1[place], row, data.floor)
-                    yield f"{name}, {place}: {ratio(step.ratio)} ± {step.half:.2f} times the time of tor1."
+                    yield f"{name} against tor1, {place}: {step.tell(f'{step.times} times the time')}."
 
 
 ANSWERS: dict[str, Callable[[Data], Iterator[str]]] = {

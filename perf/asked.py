@@ -130,7 +130,7 @@ class Verdict:
 
     line: Line
     value: float | None
-    mad: float
+    mad: float | None  # None for one process
     word: str
 
 
@@ -140,16 +140,16 @@ def judge(line: Line, results: Results, payload_len: int, kernel: str) -> Verdic
     rows = [results.get(name) for name in names]
     missing = [name for name, row in zip(names, rows, strict=True) if row is None]
     if missing:
-        return Verdict(line, None, 0.0, f"not measured: no row {missing[0]} in this run")
+        return Verdict(line, None, None, f"not measured: no row {missing[0]} in this run")
     row, over = rows
     top, bottom = (over, row) if line.at_least else (row, over)
     assert top is not None
     assert bottom is not None
     paired = [above / below for above, below in together(top, bottom)]
     if not paired:
-        return Verdict(line, None, 0.0, "not measured: no process or round has both rows")
+        return Verdict(line, None, None, "not measured: no process or round has both rows")
     value = median(paired)
-    mad = median_abs_dev(paired) if len(paired) > 1 else 0.0
+    mad = median_abs_dev(paired) if len(paired) > 1 else None
 
     def reaches(bound: float) -> bool:
         return bool(value >= bound if line.at_least else value <= bound)
@@ -179,6 +179,10 @@ def asked_table(results: Results, asked: Sequence[Line], payload_len: int = 509,
         line = found.line
         sign, unit = ("≥", "x") if line.at_least else ("≤", "")
         aim = "" if line.aim is None else f"{sign} {line.aim:g}{unit}"
-        value = "" if found.value is None else f"{ratio(found.value)}{unit} ± {found.mad:.2f}"
+        value = (
+            ""
+            if found.value is None
+            else f"{ratio(found.value)}{unit}" + (" (one process)" if found.mad is None else f" ± {found.mad:.2f}")
+        )
         lines.append([line.title, f"{sign} {line.must:g}{unit}", aim, value, found.word])
-    return table(["", "must", "aim", "measured", "verdict"], lines)
+    return table(["", "must", "aim", "measured, ± MAD", "verdict"], lines)

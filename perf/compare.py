@@ -7,7 +7,7 @@ whether a difference is one is decided by stats.between_runs, with the larger no
 from __future__ import annotations
 
 from .results import BadResults, Results
-from .stats import between_runs, noise_floor
+from .stats import between_runs, floor_text, noise_floor
 from .tables import ns, ratio, table
 from .timer import WALL
 
@@ -63,7 +63,7 @@ def compare(old: Results, new: Results) -> str:
     """Return the comparison as Markdown."""
     names = check(old, new)
     floor = max(noise_floor(old), noise_floor(new))
-    lines = [f"Old: {old.path}. New: {new.path}. Noise floor: {floor:.1%}, the larger of the two runs'."]
+    lines = [f"Old: {old.path}. New: {new.path}. Noise floor: {floor_text(floor)}, the larger of the two runs'."]
     for key in TOLD:
         a, b = old.metadata.get(key), new.metadata.get(key)
         if a != b:

@@ -63,8 +63,8 @@ def _lines(axes: Any, series: dict[str, Series], scale: Callable[[Any], float] =
         xs = sorted(points)
         found = [summary(points[x]) for x in xs]
         middle = [one.median * scale(x) for x, one in zip(xs, found, strict=True)]
-        low = [(one.median - one.mad) * scale(x) for x, one in zip(xs, found, strict=True)]
-        high = [(one.median + one.mad) * scale(x) for x, one in zip(xs, found, strict=True)]
+        low = [(one.median - (one.mad or 0.0)) * scale(x) for x, one in zip(xs, found, strict=True)]
+        high = [(one.median + (one.mad or 0.0)) * scale(x) for x, one in zip(xs, found, strict=True)]
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(xs, middle, color=colour, marker=MARKERS[i % len(MARKERS)], markersize=3.5, linewidth=1.2, label=name)
         axes.fill_between(xs, low, high, color=colour, alpha=0.25, linewidth=0)
@@ -166,7 +166,7 @@ def bars(data: Data, _: str, sweep: str) -> Any:
 
     def of(name: str, x: str) -> tuple[float, float]:
         found = summary(series[name][x])
-        return found.median * 1e9, found.mad * 1e9
+        return found.median * 1e9, (found.mad or 0.0) * 1e9
 
     figure, axes = _bars(_groups(series), series, of)
     axes.set_xlabel(LOWER)

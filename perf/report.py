@@ -19,7 +19,7 @@ from .asked import CELL_LINES, asked_table
 from .compare import compare
 from .results import BadResults, Results, load
 from .rows import BARE
-from .stats import VARIANTS, Question, difference, noise_floor, question, summary
+from .stats import PARTS, VARIANTS, Question, difference, floor_text, noise_floor, part_text, question, summary
 from .tables import ns, ratio, table
 from .timer import WALL
 
@@ -81,7 +81,12 @@ def header(results: Results, clock: float | None, how: str) -> Iterator[str]:
     )
     if clock:
         yield f"Cycles are counted at {clock / 1e9:.2f} GHz, {how}."
-    yield f"Noise floor of this run (A/A, halves of one row against each other): {noise_floor(results):.1%}."
+    yield f"Noise floor of this run (A/A, halves of one row against each other): {floor_text(noise_floor(results))}."
+    yield (
+        "A difference is claimed in words only, and only where its whole 95% interval lies beyond this floor, or "
+        "beyond that of its own rows where it is larger; a ratio in a table is one of medians. ± is half the "
+        "95% interval."
+    )
     yield ""
 
 
@@ -107,14 +112,7 @@ def answer(found: Question) -> Iterator[str]:
     ]
     yield table(["variant", "ns per cell", "MAD", "against 509 by bytes"], lines)
     yield ""
-    parts = (("the word", found.word), ("the length", found.length), ("both", found.whole))
-    yield (
-        "Saved per cell, from 509 by bytes to 508 by uint32: "
-        + ", ".join(
-            f"{ns(part.seconds)} ± {ns(part.half)} ns by {name} ({part.seconds / base:.1%})" for name, part in parts
-        )
-        + "."
-    )
+    yield f"A cell, from 509 by bytes to 508 by uint32: {'; '.join(part_text(found, name) for name in PARTS)}."
     yield ""
     for name, step in found.steps.items():
         yield f"- {name}: {step.text}"
@@ -131,7 +129,7 @@ def warm_and_cold(results: Results) -> Iterator[str]:
         warm = results.get(f"cells{inner}") or results.get(f"bare{inner}")
         if warm is not None:
             step = difference(warm, row, floor)
-            lines.append([inner[1:-1], ns(warm.median()), ns(row.median()), ratio(step.ratio)])
+            lines.append([inner[1:-1], ns(warm.median()), ns(row.median()), step.tell(f"{step.times} times the time")])
     if lines:
         yield "### Warm and cold"
         yield ""

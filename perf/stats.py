@@ -24,6 +24,8 @@ import pyperf
 from pyperf._utils import tdist95conf_level
 
 from .results import Results, part_of
+from .tables import give, ns
+from .tables import ratio as ratio_text
 
 #: Rows that a group needs for the drift of a process to be more than one row's own noise.
 STEADY = 6
@@ -34,7 +36,7 @@ class Summary:
     """A row in figures, in seconds a cell."""
 
     median: float
-    mad: float
+    mad: float | None  # None for one value
     best: float
     worst: float
     values: int
@@ -43,7 +45,7 @@ class Summary:
 def summary(benchmark: Any) -> Summary:
     """Return what pyperf says about a row."""
     values = benchmark.get_values()
-    mad = benchmark.median_abs_dev() if len(values) > 1 else 0.0
+    mad = benchmark.median_abs_dev() if len(values) > 1 else None
     return Summary(benchmark.median(), mad, min(values), max(values), len(values))
 
 
@@ -70,15 +72,23 @@ def noise_of(benchmark: Any) -> float | None:
 
 
 def noise_floor(results: Results) -> float:
-    """Return the A/A difference that nine rows in ten of a run stay below, as a share; 1 where it can't be known."""
-    return noise_floor_of(row for _, row in results.rows())
+    """Return the A/A difference that nine rows in ten of a run stay below, as a share; infinite if it can't be known.
+
+    Without what the machine did to a whole process (steadied), since rows are compared without it too.
+    """
+    return noise_floor_of(steadied(results).values())
+
+
+def floor_text(floor: float) -> str:
+    """Return a noise floor as reports state it."""
+    return f"{floor:.1%}" if math.isfinite(floor) else "not known, since no row has two values"
 
 
 def noise_floor_of(rows: Iterable[Any]) -> float:
     """Return the same for some rows of a run."""
     found = sorted(noise for row in rows if (noise := noise_of(row)) is not None)
     if not found:
-        return 1.0
+        return math.inf
     return found[min(len(found) - 1, int(len(found) * 0.9))]
 
 
@@ -144,12 +154,19 @@ class Difference:
             return "not significant" if math.isfinite(self.margin) else "fewer than two processes to judge by"
         return f"not surely above the {self.floor:.1%} that noise can make"
 
+    def tell(self, claim: str, estimate: str = "") -> str:
+        """Return `claim` where it may be made, else that no difference is shown. The gate of every claim."""
+        return claim if self.claimed else f"no difference shown ({estimate or f'{self.ratio - 1:+.1%}'}, {self.why})"
+
     @property
     def text(self) -> str:
         """The difference in words."""
-        if not self.claimed:
-            return f"no difference shown ({self.ratio - 1:+.1%}, {self.why})"
-        return f"{abs(self.ratio - 1):.1%} {'quicker' if self.ratio < 1 else 'slower'}"
+        return self.tell(f"{abs(self.ratio - 1):.1%} {'quicker' if self.ratio < 1 else 'slower'}")
+
+    @property
+    def times(self) -> str:
+        """The ratio with its uncertainty."""
+        return give(self.ratio, self.half, ratio_text)
 
 
 def _times(row: Any) -> dict[str, float]:
@@ -197,10 +214,10 @@ def difference(old: Any, new: Any, floor: float, scale: float = 1.0) -> Differen
     return judged([b * scale / a for a, b in processes(old, new)], _floor(floor, old, new))
 
 
-def between_runs(old: Any, new: Any, floor: float) -> Difference:
-    """Compare rows of two runs, whose processes have nothing in common: the ratio is that of their medians."""
+def between_runs(old: Any, new: Any, floor: float, scale: float = 1.0) -> Difference:
+    """Compare rows whose processes have nothing in common, such as those of two runs, by the ratio of their medians."""
     a, b = ([math.log(time) for time in _times(row).values()] for row in (old, new))
-    ratio = math.exp(statistics.median(b) - statistics.median(a))
+    ratio = scale * math.exp(statistics.median(b) - statistics.median(a))
     fewest = min(len(a), len(b))
     margin = tdist95conf_level(fewest - 1) * math.hypot(_error(a), _error(b)) if fewest > 1 else math.inf
     return Difference(ratio, margin, _floor(floor, old, new))
@@ -253,12 +270,35 @@ def question(backend: str, rows: dict[str, Any], floor: float) -> Question:
     return Question(
         backend,
         {name: summary(rows[name]) for name in names},
-        _part(whole),
-        _part(word),
-        _part(length),
+        estimate(whole),
+        estimate(word),
+        estimate(length),
         {f"{old} → {new}": difference(rows[old], rows[new], floor) for old, new in STEPS},
     )
 
 
-def _part(values: Sequence[float]) -> Part:
+#: What a part of the question is called, and the steps that must all show it, in its own direction.
+PARTS = {
+    "word": ("uint32 instead of bytes", ("509 by bytes → 509 by uint32", "508 by bytes → 508 by uint32")),
+    "length": ("508 instead of 509 bytes", ("509 by bytes → 508 by bytes", "509 by uint32 → 508 by uint32")),
+    "whole": ("both", ("509 by bytes → 508 by uint32",)),
+}
+
+
+def part_text(found: Question, name: str) -> str:
+    """Say what a part of the question has saved, in time and as a share of 509 by bytes."""
+    part: Part = getattr(found, name)
+    what, names = PARTS[name]
+    steps = [found.steps[step] for step in names]
+    figures = f"{give(part.seconds, part.half, ns)} ns, {part.seconds / found.variants['509 by bytes'].median:.1%}"
+    unclaimed = [step for step in steps if not step.claimed]
+    if unclaimed:
+        return f"{what}: {unclaimed[0].tell('', f'{figures} saved')}"
+    if any((step.ratio < 1) != (part.seconds > 0) for step in steps):
+        return f"{what}: no difference shown ({figures} saved, its steps disagree)"
+    return f"{what} {'saves' if part.seconds > 0 else 'costs'} {figures.replace('-', '')}"
+
+
+def estimate(values: Sequence[float]) -> Part:
+    """Return the median of what each process measured, with its uncertainty."""
     return Part(statistics.median(values), _margin(values))

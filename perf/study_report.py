@@ -6,6 +6,7 @@ names the file and the rows that it comes from.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import jinja2
 from .answers import CGO_HEADER_LEN, EXTREMES, RELAY_HEADER_LEN, Data, answer, sort
 from .plots import draw, far
 from .results import BadResults, Results
-from .stats import summary
+from .stats import floor_text, summary
 from .sweeps import SWEEPS, Sweep
 from .tables import ns, table
 from .timer import WALL
@@ -76,8 +77,10 @@ def reading(data: Data) -> str:
         "Rows that are compared were measured alternately in one process, and what made all rows of a "
         "process slow alike is taken out before they are compared. A difference is claimed only where its whole 95% "
         "interval (Student's t over the processes) lies beyond the noise floor, which in this run (halves of one row "
-        f"against each other) is {data.floor:.1%}; between the best and the worst of many, beyond {EXTREMES} of them. "
-        f"{NOISY if data.floor > MUCH else ''}"
+        f"against each other) is {floor_text(data.floor)}, or "
+        f"beyond that of its own rows where it is larger; between the best and the worst of many, beyond {EXTREMES} of "
+        "them. "
+        f"{NOISY if MUCH < data.floor < math.inf else ''}"
         f"A useful byte is one that is left after a relay header: {RELAY_HEADER_LEN} bytes under tor1, "
         f"{CGO_HEADER_LEN} under CGO, whose own cost the last question is about."
     )

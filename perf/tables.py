@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -26,8 +27,15 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def ns(seconds: float) -> str:
-    """Return a time in ns: three figures, or whole nanoseconds from 100 on."""
+def give(value: float, half: float, form: Callable[[float], str]) -> str:
+    """Return a figure with its uncertainty; alone where one process can't tell that."""
+    return f"{form(value)} ± {form(half)}" if math.isfinite(half) else form(value)
+
+
+def ns(seconds: float | None) -> str:
+    """Return a time in ns: three figures, or whole nanoseconds from 100 on; "-" for none."""
+    if seconds is None:
+        return "-"
     value = seconds * 1e9
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
 

@@ -15,13 +15,13 @@ from typing import Any
 import pyperf
 import pytest
 
-from perf import answers, study, study_report
+from perf import answers, report, study, study_report
 from perf.results import BadResults, load
-from perf.stats import steadied
+from perf.stats import noise_floor, steadied
 from perf.sweeps import SWEEPS, Asked
 from perf.tables import count
 
-from .perf_kit import benchmark, noisy, write
+from .perf_kit import bare, benchmark, cells, noisy, write
 from .support import ROOT
 from .test_perf_report import OF_NO_USE
 from .test_perf_suites import ENVIRONMENT, metadata, script
@@ -115,7 +115,7 @@ def test_word_and_length(tmp_path: Path) -> None:
     said = told("paths", data_of(tmp_path, rows))
     assert re.search(r"uint32 instead of bytes saves (99|100|101) ± [\d.]+ ns, (19|20)\.\d%", said)
     assert "508 instead of 509 bytes: no difference shown" in said
-    assert re.search(r"fused is (4\.9\d|5\.0\d) ± 0\.0\d times as quick", said)
+    assert re.search(r"fused against 509 by bytes: (4\.9\d|5\.0\d) ± 0\.0\d times as quick", said)
 
 
 def test_cold(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_cold(tmp_path: Path) -> None:
         for seed, (heat, time) in enumerate((("warm", 50e-9), ("cold", 200e-9)))
     ]
     said = told("cold", data_of(tmp_path, rows))
-    assert re.search(r"native, fused 509: (3\.9\d|4\.0\d) ± 0\.0\d times the time when cold", said)
+    assert re.search(r"native, fused 509, cold against warm: (3\.9\d|4\.0\d) ± 0\.0\d times the time", said)
     assert "508 instead of 509: no difference shown" in said
 
 
@@ -137,11 +137,14 @@ def test_growth(tmp_path: Path) -> None:
     rows += [point("circuits", "native, crypt_each", n, time, n) for n, time in circuits.items()]
     rows += [point("threads", "1,000 cells a call", n, 20e-9 / n, n) for n in (1, 2)]
     data = data_of(tmp_path, rows)
-    assert re.search(r"native: (49|50)\.\d ns a layer, and (9\.\d+|1[01]\.\d) ns once a cell", told("hops", data))
-    assert "64 cells a call are within 5% of the quickest, 4." in told("batches", data)
+    assert re.search(
+        r"native: (49|50)\.\d ± [\d.]+ ns a layer, and (9\.\d+|1[01]\.\d) ± [\d.]+ ns once a cell", told("hops", data)
+    )
+    assert "64 cells a call are within 5% of the quickest." in told("batches", data)
+    assert "64 cells a call against 1 a call of crypt_cells: 4." in told("batches", data)
     assert "from 1,000,000 cells on" in told("batches", data)
     assert "more than 1.5 times the least from 10,000 circuits on" in told("circuits", data)
-    assert re.search(r"2 threads do (1\.9\d|2\.0\d) ", told("threads", data))
+    assert re.search(r"2 threads against one: (1\.9\d|2\.0\d) ", told("threads", data))
 
 
 def test_schemes_and_offsets(tmp_path: Path) -> None:
@@ -150,11 +153,12 @@ def test_schemes_and_offsets(tmp_path: Path) -> None:
     ]
     rows += [point("offsets", "native fused", x, 50e-9 * (1.2 if x == 60 else 1), x) for x in range(0, 64, 4)]
     data = data_of(tmp_path, rows)
-    assert "cgo, native, send 3: 2.00 ± 0.00 times the time of tor1" in told("schemes", data)
+    assert "cgo, native against tor1, send 3: 2.00 ± 0.00 times the time" in told("schemes", data)
     assert re.search(r"to the slowest \(60\): \+(19|2\d)\.\d%", told("offsets", data))
 
 
-def every_sweep(tmp_path: Path) -> str:
+def every_sweep(tmp_path: Path, count: int = COUNT, alike: bool = False) -> str:
+    """Write rows of every sweep, of `count` processes; `alike`: where only noise lies between those compared."""
     rows = []
     for sweep, xs in {
         "formats": ("5+509", "4+508"),
@@ -169,7 +173,9 @@ def every_sweep(tmp_path: Path) -> str:
         "schemes": ("send 3",),
     }.items():
         names = ("native, warm", "native, cold") if sweep == "cold" else ("tor1, native", "cgo, native")
-        rows += [point(sweep, name, x, (i + 2) * 1e-7, i) for name in names for i, x in enumerate(xs)]
+        for seed, name in enumerate(names):
+            made = [point(sweep, name, x, 1e-7 if alike else (i + 2) * 1e-7, 99 * seed + i) for i, x in enumerate(xs)]
+            rows += [pyperf.Benchmark(row.get_runs()[:count]) for row in made]
     return write(tmp_path / "study.json", rows)
 
 
@@ -182,6 +188,42 @@ def test_the_same_json_gives_the_same_bytes(tmp_path: Path) -> None:
     assert len(made) == 2 + 2 * len(SWEEPS)
     for name in made:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+#: What a sentence that claims a difference says.
+CLAIMS = "saves|costs|stands|cheapest|(less|more) per byte|times (as|the time)|times the least from|on it costs"
+
+
+@pytest.mark.parametrize("count", [1, COUNT])
+def test_no_sentence_claims_what_is_not_shown(tmp_path: Path, count: int) -> None:
+    data = answers.sort(load(every_sweep(tmp_path, count, alike=count > 1)))
+    asked = [sweep for sweep in SWEEPS if count == 1 or sweep.name != "lengths"]  # alike a cell, not alike a byte
+    said = [line for sweep in asked for line in answers.answer(sweep.name, data)]
+    assert len(said) > 15
+    for line in said:
+        assert not re.search(CLAIMS, line) or re.search("no (difference|length|advantage)", line), line
+
+
+def test_one_process_has_no_spread(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    results = load(every_sweep(tmp_path, 1))
+    study_report.write(results, tmp_path)
+    pages = [(tmp_path / "report.md").read_text(), report.report(results, None)]
+    pages.append(report.report(load(write(tmp_path / "cells.json", cells_of_one_process())), None))
+    for page in pages:
+        assert not re.search(r"\b(inf|nan)\b|± ?[-0]|\b0\.00\b", page), re.findall(r".*(?:inf|nan|±|0\.00).*", page)
+    assert "not known" in pages[0]
+
+
+def cells_of_one_process() -> list[Any]:
+    times = {"fused": 1e-7, "byte": 4e-7, "word": 2e-7}
+    rows = [cells("cryptography", path, n, [time * n / 509]) for n in (509, 508) for path, time in times.items()]
+    return [bare([2e-7]), *rows]
+
+
+def test_the_report_and_the_study_state_one_floor(tmp_path: Path) -> None:
+    data = drifting(tmp_path, 1e-7)
+    assert noise_floor(data.results) == data.floor < 0.02
 
 
 def test_the_report_stands_alone_and_names_its_rows(tmp_path: Path) -> None:
@@ -337,11 +379,11 @@ def test_bad_formats_stop_before_work(text: str) -> None:
 
 def test_a_full_study_fits_into_forty_minutes_and_a_quick_one_into_three() -> None:
     kernels = ("vaes512", "vaes256", "aesni", "portable")
-    for quick, cells, rounds, most in (
+    for quick, amount, rounds, most in (
         (False, study.FULL.cells, study.FULL.processes, 40),
         (True, study.QUICK.cells, study.QUICK.processes, 3),
     ):
-        asked = Asked(cells, quick, ("native", "cryptography", "pycryptodome"), kernels)
+        asked = Asked(amount, quick, ("native", "cryptography", "pycryptodome"), kernels)
         groups = [group for sweep in SWEEPS for group in sweep.groups(asked)]
         names = [row.name for group in groups for row in group.rows]
         assert len(names) == len(set(names))
