@@ -81,6 +81,17 @@ LOCAL void store_first(size_t n, uint8_t *p, vec v)
     _mm512_mask_storeu_epi8(p, first_octets(n), v);
 }
 
+/* All but the first n octets, which stay as they are and are not looked at. */
+LOCAL vec load_rest(size_t n, const uint8_t *p)
+{
+    return _mm512_maskz_loadu_epi8(~first_octets(n), p);
+}
+
+LOCAL void store_rest(size_t n, uint8_t *p, vec v)
+{
+    _mm512_mask_storeu_epi8(p, ~first_octets(n), v);
+}
+
 /* The first n blocks, or all where n is more than 4. */
 LOCAL void store_blocks(size_t n, uint8_t *p, vec v)
 {

@@ -12,7 +12,8 @@
  *   add64, xor, shuffle  by 64-bit elements; of everything; of octets within lanes
  *   enc, enc_last        one AES round
  *   clear_uppers         to be called last
- * and with masks: load_first, store_first, load_first16, store_first16, rest16; without: last_two, lower_half, upper_half.
+ * and with masks: load_first, store_first, load_rest, store_rest, load_first16, store_first16, rest16; without: last_two,
+ * lower_half, upper_half.
  *
  * Rules
  *   - An array of vectors is only indexed by constants, with EACH. Otherwise it would live in memory: 4 times slower, and key
@@ -29,6 +30,9 @@
 /* Straight code where the usual case is: fewer jumps taken, so more of them are foreseen. */
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* In the place of a gap: no payload follows. */
+#define NO_MORE ((size_t)-1)
 
 /* Round keys that find a place in registers, AES-128's at best; more would go to the stack, and stay there. */
 #ifdef __clang__
@@ -48,7 +52,9 @@ typedef struct {
     uint8_t deltas[2 * WIDTH]; /* room for two deltas, each in every lane */
 } two_round_table;
 
-/* Octets of key stream that are left over from the payload before. */
+/* Octets of key stream that are left over from the payload before. With masks, only the first payload of a call has such a
+ * head: from there on vectors run across the ends of payloads, each is XORed into all places where it belongs, and none is made
+ * twice. Without, each payload begins with a vector of its own, after its head. */
 #if MASKED
 typedef vec spare_t; /* the vector that the spare block was made in, and `used` counts in that vector: 1 to WIDTH; the first
                         `used` octets may be text already */
@@ -70,6 +76,12 @@ typedef struct {
     const uint8_t *states;    /* and, unless CROSSING, where in it the next block's state is */
     spare_t spare;
     size_t used;
+#if MASKED
+    size_t done;          /* octets of the payload at hand that are done, or the call's head */
+    __m128i head;         /* the text of that, */
+    size_t head_len;      /* its octets, 0 to 15, */
+    uint8_t *head_place;  /* and where it belongs */
+#endif
 } walk;
 
 /* ---- rounds ---- */
@@ -194,16 +206,6 @@ LOCAL void make_blocks(walk *w, vec s[EACH_MOST], const int n, size_t blocks, co
 
 #define FEWEST 1 /* vectors in the last group of a payload */
 
-LOCAL __m128i xor_head(size_t octets, const uint8_t *in, spare_t spare, size_t used)
-{
-    return _mm_xor_si128(load_first16(octets, in), rest16(octets, spare, used));
-}
-
-LOCAL void store_head(size_t octets, uint8_t *out, __m128i text)
-{
-    store_first16(octets, out, text);
-}
-
 LOCAL spare_t load_spare(const uint8_t spare[16])
 {
     return broadcast(spare);
@@ -246,18 +248,6 @@ LOCAL __m128i keep_first(__m128i v, size_t n)
     return _mm_shuffle_epi8(v, load16(slide + n));
 }
 
-LOCAL __m128i xor_head(size_t octets, const uint8_t *in, spare_t spare, size_t used)
-{
-    (void)octets;
-    return _mm_xor_si128(load16(in), drop_first(spare, used));
-}
-
-LOCAL void store_head(size_t octets, uint8_t *out, __m128i text)
-{
-    (void)octets;
-    store16(out, text);
-}
-
 LOCAL spare_t load_spare(const uint8_t spare[16])
 {
     return load16(spare);
@@ -288,16 +278,24 @@ LOCAL void whole_group(walk *w, vec first, const uint8_t *in, uint8_t *out, cons
 
 #if MASKED
 
-/* The last n vectors of a payload, `left` octets, so that the last vector may be only a part. */
-LOCAL spare_t last_group(walk *w, vec first, const uint8_t *in, uint8_t *out, const int n, size_t left, const int plan)
+/* The last n vectors of a payload, `left` octets. What the last vector has more belongs to the next payload, `gap` octets on;
+ * gap is NO_MORE behind the last one. */
+LOCAL spare_t last_group(walk *w, vec first, const uint8_t *in, uint8_t *out, const int n, size_t left, size_t gap, const int plan)
 {
     vec s[EACH_MOST];
+    size_t blocks = (size_t)(n * LANES);
     (void)first;
-    make_blocks(w, s, n, (left + 15) / 16, plan);
+    __asm__ volatile("" : "+r"(blocks)); /* as a constant it would take a register for every n, and keys would go to the stack */
+    make_blocks(w, s, n, blocks, plan);
     EACH(i, n - 1, store(out + i * WIDTH, xor(s[i], load(in + i * WIDTH))););
-    size_t at = (size_t)(n - 1) * WIDTH;
-    vec last = xor(s[n - 1], load_first(left - at, in + at));
-    store_first(left - at, out + at, last);
+    size_t at = (size_t)(n - 1) * WIDTH, rest = left - at;
+    vec last = xor(s[n - 1], load_first(rest, in + at));
+    if (LIKELY(gap != NO_MORE)) {
+        vec next = xor(s[n - 1], load_rest(rest, in + at + gap));
+        store_first(rest, out + at, last);
+        store_rest(rest, out + at + gap, next);
+    } else
+        store_first(rest, out + at, last);
     return last;
 }
 
@@ -305,9 +303,10 @@ LOCAL spare_t last_group(walk *w, vec first, const uint8_t *in, uint8_t *out, co
 
 /* The same, but n is at least 2, so that the last two blocks are both at hand: 16 octets are stored for the tail, over what
  * the last block but one has written. */
-LOCAL spare_t last_group(walk *w, vec first, const uint8_t *in, uint8_t *out, const int n, size_t left, const int plan)
+LOCAL spare_t last_group(walk *w, vec first, const uint8_t *in, uint8_t *out, const int n, size_t left, size_t gap, const int plan)
 {
     vec s[EACH_MOST];
+    (void)gap;
     make_blocks(w, s, n, (left + 15) / 16, plan);
 
     EACH(i, n - 2, store(out + i * WIDTH, xor(s[i], i ? load(in + i * WIDTH) : first)););
@@ -337,20 +336,27 @@ LOCAL spare_t last_group(walk *w, vec first, const uint8_t *in, uint8_t *out, co
 
 #endif
 
-/* The head is the octets before the first vector, which is a whole one (CC_SHORTEST sees to that). Without masks, 16 octets are
- * stored for it, over what the first vector, loaded before, is going to write. With masks it is stored at the end, since its
- * text waits for the payload before, and what is loaded behind a masked store waits for that (Ice Lake, December 2026: 2 % of
- * a batch). */
-LOCAL void xor_payload(walk *w, const uint8_t *in, uint8_t *out, size_t len, const int plan)
+/* Octets of a payload before its first own vector. */
+LOCAL size_t octets_before(const walk *w)
 {
-    uint8_t *start = out;
-    size_t octets = (0 - w->used) % 16, left = len - octets;
-    __m128i head = xor_head(octets, in, w->spare, w->used);
+#if MASKED
+    return w->done;
+#else
+    return (0 - w->used) % 16;
+#endif
+}
+
+/* The first vector is a whole one and not the last (CC_SHORTEST sees to that). Without masks, 16 octets are stored for the head
+ * before it, over what the first vector, loaded before, is going to write. */
+LOCAL void xor_payload(walk *w, const uint8_t *in, uint8_t *out, size_t len, size_t gap, const int plan)
+{
+    size_t octets = octets_before(w), left = len - octets;
+    vec first = load(in + octets);
+#if !MASKED
+    store16(out, _mm_xor_si128(load16(in), drop_first(w->spare, w->used)));
+#endif
     in += octets;
     out += octets;
-    vec first = load(in);
-    if (!MASKED)
-        store_head(octets, start, head);
     for (; left > (GROUP + FEWEST - 1) * WIDTH; left -= GROUP * WIDTH) {
         whole_group(w, first, in, out, plan & ~KEYS_HELD); /* held in two places, keys would go to the stack */
         in += GROUP * WIDTH;
@@ -359,9 +365,9 @@ LOCAL void xor_payload(walk *w, const uint8_t *in, uint8_t *out, size_t len, con
             first = load(in);
     }
     switch ((left + WIDTH - 1) / WIDTH) { /* FEWEST to GROUP + FEWEST - 1 */
-#define LAST(n)                                                  \
-    case n:                                                      \
-        w->spare = last_group(w, first, in, out, n, left, plan); \
+#define LAST(n)                                                       \
+    case n:                                                           \
+        w->spare = last_group(w, first, in, out, n, left, gap, plan); \
         break;
         LAST(8) LAST(7) LAST(6) LAST(5) LAST(4) LAST(3) LAST(2)
 #if MASKED
@@ -373,24 +379,55 @@ LOCAL void xor_payload(walk *w, const uint8_t *in, uint8_t *out, size_t len, con
     default:
         __builtin_unreachable();
     }
-    if (MASKED)
-        store_head(octets, start, head);
     w->used = (left - 1) % SPARE_WIDTH + 1;
-}
-
-LOCAL void finish(const walk *w, cc_stream *s)
-{
-    store_spare(s->spare, w->spare, w->used);
-    clear_uppers();
+#if MASKED
+    w->done = WIDTH - w->used;
+#endif
 }
 
 /* ---- the kernel's functions: one payload, some, many ---- */
 
 #define MANY_PLAN (MASKED ? KEYS_HELD : 0)
 
-LOCAL walk begin(const cc_stream *s)
+/* Its halves are loaded one by one: ctr.c has just stored one of them, and a load of both would wait until that store has
+ * left the store buffer (Ice Lake, November 2026: 50 cycles more for a cell). */
+LOCAL vec first_counters(const cc_counter *c)
 {
-    return (walk){.round_keys = s->round_keys, .rounds = s->rounds, .spare = load_spare(s->spare), .used = s->used};
+    uint64_t lo = c->lo, hi = c->hi;
+    __asm__("" : "+r"(lo));
+    return add64(broadcast64(hi, lo), lanes());
+}
+
+LOCAL walk begin(const cc_stream *s, const uint8_t *in, uint8_t *out)
+{
+    walk w = {.round_keys = s->round_keys, .rounds = s->rounds, .counter = first_counters(&s->next), .hi = s->next.hi,
+              .lo = s->next.lo, .spare = load_spare(s->spare), .used = s->used};
+#if MASKED
+    w.head_len = w.done = 16 - w.used;
+    w.head = _mm_xor_si128(load_first16(w.done, in), rest16(w.done, w.spare, w.used));
+    w.head_place = out;
+#else
+    (void)in;
+    (void)out;
+#endif
+    return w;
+}
+
+/* With masks, the call's head. What is loaded behind a masked store waits for that, so a single payload has it stored at its
+ * end; over many, it would take a register from the keys. */
+LOCAL void put_head(const walk *w)
+{
+#if MASKED
+    store_first16(w->head_len, w->head_place, w->head);
+#else
+    (void)w;
+#endif
+}
+
+LOCAL void finish(const walk *w, cc_stream *s)
+{
+    store_spare(s->spare, w->spare, w->used);
+    clear_uppers();
 }
 
 /* Where in `room` to put the table. A load that agrees in its last 12 bits with a store just before it waits for that store,
@@ -402,33 +439,49 @@ CC_INLINE size_t table_place(const uint8_t *room, const uint8_t *out, size_t fir
     return ((uintptr_t)out + PAGE / 4 * 3 - 16 * first_state - (uintptr_t)room) % PAGE / 64 * 64;
 }
 
-/* Its halves are loaded one by one: ctr.c has just stored one of them, and a load of both would wait until that store has
- * left the store buffer (Ice Lake, November 2026: 50 cycles more for a cell). */
-LOCAL vec first_counters(const cc_counter *c)
-{
-    uint64_t lo = c->lo, hi = c->hi;
-    __asm__("" : "+r"(lo));
-    return add64(broadcast64(hi, lo), lanes());
-}
-
 TARGET __attribute__((noinline)) static void xor_one(cc_stream *s, const uint8_t *in, uint8_t *out, size_t len)
 {
-    walk w = begin(s);
-    w.counter = first_counters(&s->next);
-    xor_payload(&w, in, out, len, 0);
+    walk w = begin(s, in, out);
+    xor_payload(&w, in, out, len, NO_MORE, 0);
+    put_head(&w);
     finish(&w, s);
 }
 
 TARGET __attribute__((noinline)) static void xor_some(cc_stream *s, const uint8_t *in, uint8_t *out, size_t stride, size_t len,
                                                       size_t count)
 {
-    walk w = begin(s);
-    w.counter = first_counters(&s->next);
+    walk w = begin(s, in, out);
+    put_head(&w);
     if (MANY_PLAN & KEYS_HELD)
         hold_keys(&w);
     for (; count; count--, in += stride, out += stride)
-        xor_payload(&w, in, out, len, MANY_PLAN);
+        xor_payload(&w, in, out, len, count > 1 ? stride - len : NO_MORE, MANY_PLAN);
     finish(&w, s);
+}
+
+#if MASKED
+
+/* XOR up to the first counter that is a multiple of LANES: from there on, states lie at multiples of WIDTH in the table, and no
+ * load of them touches two lines. Here, the table does not yet count. */
+LOCAL void align(walk *w, const uint8_t *in, uint8_t *out)
+{
+    size_t blocks = (0 - w->lo) % LANES, octets = 16 * blocks;
+    if (blocks) {
+        vec s[EACH_MOST];
+        make_blocks(w, s, 1, blocks, 0);
+        store_first(octets, out + w->done, xor(s[0], load_first(octets, in + w->done)));
+        w->lo += blocks;
+        w->done += octets;
+    }
+}
+
+#endif
+
+/* Blocks that a payload's own vectors take. */
+LOCAL size_t blocks_of(const walk *w, size_t len)
+{
+    size_t left = len - octets_before(w);
+    return MASKED ? (left + WIDTH - 1) / WIDTH * LANES : (left + 15) / 16;
 }
 
 /* What a payload asks about edges and prefetching, it asks once: AES units share their ports with plain arithmetic (Ice Lake,
@@ -437,25 +490,27 @@ TARGET __attribute__((noinline)) static void xor_many(cc_stream *s, const uint8_
                                                       size_t count)
 {
     _Alignas(64) uint8_t room[sizeof(two_round_table) + PAGE];
-    two_round_table *table = (two_round_table *)(room + table_place(room, out, s->next.lo % STRETCH));
-    size_t ahead = stride * count >= PREFETCH_PAYS ? PREFETCH_AHEAD : 0, most = len / 16 + 1; /* blocks, at most */
-    walk w = begin(s);
-    w.hi = s->next.hi;
-    w.lo = s->next.lo;
+    size_t ahead = stride * count >= PREFETCH_PAYS ? PREFETCH_AHEAD : 0, most = len / 16 + LANES; /* blocks, at most */
+    walk w = begin(s, in, out);
+    put_head(&w);
+#if MASKED
+    align(&w, in, out);
+#endif
+    two_round_table *table = (two_round_table *)(room + table_place(room, out, w.lo % STRETCH));
     make_table(&w, table);
     if (MANY_PLAN & KEYS_HELD)
         hold_keys(&w);
     for (; count; count--, in += stride, out += stride) {
-        size_t x = w.lo % STRETCH;
+        size_t x = w.lo % STRETCH, gap = count > 1 ? stride - len : NO_MORE;
         if (UNLIKELY(ahead))
             for (size_t at = 0; at < len; at += 64)
                 _mm_prefetch((const char *)((uintptr_t)in + ahead + at), _MM_HINT_T0); /* may lie past the buffer */
         if (LIKELY(x + most < STRETCH)) {
             w.states = table->states + 16 * x;
-            w.lo += (len - (0 - w.used) % 16 + 15) / 16;
-            xor_payload(&w, in, out, len, MANY_PLAN | TABLED);
+            w.lo += blocks_of(&w, len);
+            xor_payload(&w, in, out, len, gap, MANY_PLAN | TABLED);
         } else
-            xor_payload(&w, in, out, len, TABLED | CROSSING); /* keys not held a third time */
+            xor_payload(&w, in, out, len, gap, TABLED | CROSSING); /* keys not held a third time */
     }
     finish(&w, s);
     cc_wipe(table, sizeof *table);
