@@ -1,8 +1,8 @@
 """What is asked of a run, and whether it shows it: one verdict a line.
 
 Rules of this file: a line is a ratio of two rows of one run, computed in each process (or round) alone: the median
-over them, and MAD. MUST is what a release owes, AIM what is near the limits of the processor. A line whose rows are not
-there says why, and passes no verdict.
+over them, and MAD. MUST is what a release owes, AIM what is near the limits of the processor. A line that lacks a row
+says which, and passes no verdict; those of which a run has neither row are only counted.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from pyperf._utils import median_abs_dev
 
 from .results import Results
 from .stats import together
-from .tables import ratio, table
+from .tables import count, ratio, table
 
 BARE = "bare[cryptography.update_into,{n}]"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that is asked: `over` / `row` is at least `must` ("x"), or `row` / `over` at most `must` ("of")."""
+    """One thing that is asked: `over` / `row` is at least `must` ("x"), or `row` / `over` at most `must` ("of").
+
+    `needs` says what a run must be given to have `row`, where that is more than the kernel in its name.
+    """
 
     title: str
     row: str
@@ -30,6 +33,7 @@ class Line:
     must: float
     aim: float | None = None
     at_least: bool = True
+    needs: str = ""
 
 
 NATIVE_LINES = (
@@ -97,6 +101,7 @@ NATIVE_LINES = (
         "threads[native,{n},1000,1]",
         1.8,
         1.95,
+        needs="two processors",
     ),
     Line("a cipher from a key, against Cipher(...).encryptor()", "make[native]", "make[cryptography]", 10),
 )
@@ -126,12 +131,13 @@ BEST = "vaes512"
 
 @dataclass(frozen=True)
 class Verdict:
-    """A line as a run shows it; `value` None where a row is missing, then `why` says which."""
+    """A line as a run shows it; `value` None where a row is missing, then `word` says which."""
 
     line: Line
     value: float | None
     mad: float | None  # None for one process
     word: str
+    asked_for: bool = True  # whether the run has any of its rows
 
 
 def judge(line: Line, results: Results, payload_len: int, kernel: str) -> Verdict:
@@ -140,7 +146,10 @@ def judge(line: Line, results: Results, payload_len: int, kernel: str) -> Verdic
     rows = [results.get(name) for name in names]
     missing = [name for name, row in zip(names, rows, strict=True) if row is None]
     if missing:
-        return Verdict(line, None, None, f"not measured: no row {missing[0]} in this run")
+        needs = f", which needs {line.needs}" if line.needs else ""
+        return Verdict(
+            line, None, None, f"not measured: no row {missing[0]} in this run{needs}", len(missing) < len(names)
+        )
     row, over = rows
     top, bottom = (over, row) if line.at_least else (row, over)
     assert top is not None
@@ -172,10 +181,19 @@ def verdicts(results: Results, lines: Sequence[Line], payload_len: int = 509, ke
         yield verdict
 
 
+LEGEND = (
+    "x: how many times as quick as what it is set against; without x: its time as a share of that. must: what every "
+    "release owes; aim: near the processor's limits. A verdict names what is reached; MISSED: not even must."
+)
+
+
 def asked_table(results: Results, asked: Sequence[Line], payload_len: int = 509, kernel: str = BEST) -> str:
-    """Return the table with a verdict a line."""
-    lines = []
+    """Return the table with a verdict a line, and how to read it."""
+    lines, without = [], 0
     for found in verdicts(results, asked, payload_len, kernel):
+        if not found.asked_for:
+            without += 1
+            continue
         line = found.line
         sign, unit = ("≥", "x") if line.at_least else ("≤", "")
         aim = "" if line.aim is None else f"{sign} {line.aim:g}{unit}"
@@ -185,4 +203,7 @@ def asked_table(results: Results, asked: Sequence[Line], payload_len: int = 509,
             else f"{ratio(found.value)}{unit}" + (" (one process)" if found.mad is None else f" ± {found.mad:.2f}")
         )
         lines.append([line.title, f"{sign} {line.must:g}{unit}", aim, value, found.word])
-    return table(["", "must", "aim", "measured, ± MAD", "verdict"], lines)
+    told = [table(["", "must", "aim", "measured, ± MAD", "verdict"], lines), LEGEND] if lines else []
+    if without:
+        told.append(f"Of {count(len(asked), 'line')} {without} are left out: this run has none of their rows.")
+    return "\n\n".join(told)

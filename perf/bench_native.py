@@ -11,6 +11,7 @@ native_rows.py, what is asked of them in asked.py.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -20,7 +21,7 @@ from cellcrypt.compiled import core, reason
 from .asked import BEST, NATIVE_LINES, asked_table
 from .common import fail, general_metadata, payload_len
 from .interleave import Amount, Plan, add_options, measure_one, settle
-from .native_rows import groups
+from .native_rows import BATCHES, CIRCUITS, PAUSES, groups
 from .report import report
 from .results import BadResults, load
 
@@ -33,7 +34,13 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--payload-len", type=payload_len, default=509, help="bytes (default: 509)")
     add("--kernel", action="append", help="only this one; repeatable; default: all that this processor has")
-    add("--only", action="append", help="only the group of this name; repeatable")
+    add(
+        "--only",
+        action="append",
+        metavar="GROUP",
+        help=f"only these rows; repeatable: calls; batches of N ({', '.join(map(str, BATCHES))}); N circuits "
+        f"({', '.join(map(str, CIRCUITS))}); making; pauses; threads",
+    )
     return parser
 
 
@@ -48,6 +55,8 @@ def show(path: str) -> None:
     payload_len, kernel = int(results.metadata["native_payload_len"]), str(results.metadata["native_kernel"])
     print(asked_table(results, NATIVE_LINES, payload_len, kernel))
     print()
+    if any(name.startswith("pause[") for name, _ in results.rows()):
+        print(PAUSES, end="\n\n")
     print(report(results, None))
 
 
@@ -91,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for kernel in ("vaes512", "vaes256", "aesni"):
         if kernel not in state.kernels:
             print(f"this processor can't measure kernel {kernel}", file=sys.stderr)
+    if len(os.sched_getaffinity(0)) < 2:
+        print("this run is allowed one processor, and can't measure two threads", file=sys.stderr)
     plan.run()
     show(options.output)
 

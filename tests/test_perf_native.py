@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +25,7 @@ from perf.results import load
 from perf.rows import Row
 
 from .perf_kit import benchmark, noisy, write
-from .support import ROOT
+from .support import ROOT, python
 from .test_perf_suites import metadata, script
 
 KERNELS = backends()["native"].kernels
@@ -316,6 +318,48 @@ def test_verdicts(tmp_path: Path, in_place: float, batch: float, words: tuple[st
     assert second.value == pytest.approx(batch / 10e-9, rel=0.01)
     assert found["VAES-256 kernel: in place"].value is None
     assert "not measured" in found["VAES-256 kernel: in place"].word
+
+
+def test_the_table_says_how_to_read_it_and_leaves_out_what_the_run_lacks(tmp_path: Path) -> None:
+    said = asked.asked_table(native_results(tmp_path, 40e-9, 9e-9), asked.NATIVE_LINES)
+    assert " MISSED |" in said
+    assert "MISSED: not even must" in said
+    assert "no row call[native/vaes256,in_place,509] in this run" in said
+    assert "threads" not in said
+    told = said.count("\n| ") - 1  # less its rule
+    assert f"Of 16 lines {16 - told} are left out" in said
+
+
+def test_the_line_of_two_threads_says_what_it_needs(tmp_path: Path) -> None:
+    meta = {"suite": "bench_native", "backend": "native", "payload_len": 509, "cells": 1, "kind": "threads"}
+    one = benchmark("threads[native,509,1000,1]", noisy(20e-9, 9, 1, 0.001), meta)
+    said = asked.asked_table(load(write(tmp_path / "n.json", [one])), asked.NATIVE_LINES)
+    assert "no row threads[native,509,1000,2] in this run, which needs two processors" in said
+
+
+@needs_native
+def test_the_help_names_every_group() -> None:
+    said = " ".join(script("perf.bench_native", "--help").split())
+    for group in native_rows.groups(KERNELS, 509, 1_000_000):
+        number = re.sub(r"\D", "", group.name)
+        name = group.name.replace(number, "N") if number else group.name
+        found = re.search(rf"[:;] {name}( \(([0-9, ]+)\))?(;| |$)", said)
+        assert found, group.name
+        assert not number or number in found[2].split(", ")
+
+
+@needs_native
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processors can't be chosen here")
+def test_on_one_processor_the_suite_says_that_two_threads_cannot_be_measured(tmp_path: Path) -> None:
+    code = (
+        f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})\n"
+        "from perf.bench_native import main\n"
+        f"main([{f'-o{tmp_path}/n.json'!r}, '-p1', '--cells=1000', '--only=threads'])\n"
+    )
+    done = python("-c", code, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "allowed one processor, and can't measure two threads" in done.stderr
+    assert "which needs two processors" in done.stdout
 
 
 @needs_native
