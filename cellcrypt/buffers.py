@@ -26,6 +26,8 @@ WritableBuffer: TypeAlias = "WriteableBuffer"
 
 KEY_LENGTHS = (16, 24, 32)
 IV_LENGTH = 16
+#: An integer of more bits is told by a power of two: str() refuses thousands of digits, and nobody reads them.
+_TOLD_BITS = 256
 
 
 class _PyBuffer(ctypes.Structure):
@@ -136,6 +138,14 @@ def secret(value: Buffer, name: str, lengths: tuple[int, ...]) -> memoryview:
     return view
 
 
+def told(number: int) -> str:
+    """Return an integer that came, as a message tells it."""
+    power = number.bit_length() - 1
+    if power < _TOLD_BITS:
+        return str(number)
+    return f"2**{power} or more" if number > 0 else f"-2**{power} or less"
+
+
 def whole(value: int, name: str, unit: str) -> int:
     """Return `value` as an int of at least 0.
 
@@ -149,7 +159,7 @@ def whole(value: int, name: str, unit: str) -> int:
     except TypeError:
         raise TypeError(f"{name} must be an int, got {type(value).__name__}") from None
     if number < 0:
-        raise ValueError(f"{name} must be at least 0 {unit}, got {number}")
+        raise ValueError(f"{name} must be at least 0 {unit}, got {told(number)}")
     return number
 
 

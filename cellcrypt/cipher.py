@@ -16,7 +16,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 from . import backend as _backends
-from .buffers import IV_LENGTH, KEY_LENGTHS, Buffer, WritableBuffer, secret, whole
+from .buffers import IV_LENGTH, KEY_LENGTHS, Buffer, WritableBuffer, secret, told, whole
 from .compiled import core
 from .formats import CellFormat, check_payload_len
 from .position import refuse_pickling
@@ -241,7 +241,7 @@ def make(
     """Return the cipher that CellCipher(...) means; the core's type comes here for all but the usual native one."""
     ahead = whole(lookahead, "lookahead", "bytes")
     if ahead > MAX_LOOKAHEAD:
-        raise ValueError(f"lookahead must be at most {MAX_LOOKAHEAD} bytes, got {ahead}")
+        raise ValueError(f"lookahead must be at most {MAX_LOOKAHEAD} bytes, got {told(ahead)}")
     checked = (
         secret(key, "key", KEY_LENGTHS),
         secret(iv, "iv", (IV_LENGTH,)),

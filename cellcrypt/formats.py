@@ -26,7 +26,8 @@ def _checked(name: str, value: int, lowest: int, highest: int) -> int:
     except TypeError:
         raise TypeError(f"{name} must be an int, got {type(value).__name__}") from None
     if not lowest <= number <= highest:
-        raise ValueError(f"{name} must be {lowest} to {highest} bytes, got {number}")
+        got = number if number.bit_length() <= 256 else "more digits than can be shown"
+        raise ValueError(f"{name} must be {lowest} to {highest} bytes, got {got}")
     return number
 
 

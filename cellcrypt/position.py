@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from .backend.protocol import BLOCK, END
-from .buffers import whole
+from .buffers import told, whole
 from .errors import CellcryptError, ClosedError, ConcurrentUseError, KeystreamExhausted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def refusal(taken: bool, closed: bool, position: int, length: int) -> CellcryptE
     if closed:
         return ClosedError("the cipher is closed")
     return KeystreamExhausted(
-        f"{length} bytes of key stream were asked for, {END - position} bytes are left before its end"
+        f"{told(length)} bytes of key stream were asked for, {END - position} bytes are left before its end"
     )
 
 
@@ -38,7 +38,7 @@ def check_position(position: int) -> int:
     """Return `position` as an int from 0 to 16 * 2**128 - 1; raises as `seek`."""
     position = whole(position, "position", "bytes")
     if position >= END:
-        raise KeystreamExhausted(f"position must be below {END} bytes, got {position}")
+        raise KeystreamExhausted(f"position must be below {END} bytes, got {told(position)}")
     return position
 
 

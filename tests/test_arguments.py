@@ -72,6 +72,21 @@ def test_numbers_of_a_wrong_type(subject: Subject, bad: Any) -> None:
 
 
 @each_backend
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_of_too_many_digits_for_a_message(subject: Subject, sign: int) -> None:
+    huge, told = sign * 10**5000, r"2\*\*16609 or more" if sign > 0 else r"-2\*\*16609 or less"
+    message = "payload_len must be 1 to 65535 bytes, got more digits than can be shown"
+    _raises(ValueError, message, subject.cipher, KEY, payload_len=huge)
+    _raises(ValueError, f"lookahead must be at .* bytes, got {told}", subject.cipher, KEY, lookahead=huge)
+    cipher = subject.cipher(KEY)
+    exhausted = cellcrypt.KeystreamExhausted if sign > 0 else ValueError
+    _raises(exhausted, f"position must be .* bytes, got {told}", cipher.seek, huge)
+    words = f"{told} bytes of key stream were asked for, .*" if sign > 0 else f"length must be .* bytes, got {told}"
+    _raises(exhausted, words, cipher.keystream, huge)
+    assert cipher.position == 0
+
+
+@each_backend
 def test_lookahead_out_of_range(subject: Subject) -> None:
     _raises(ValueError, "lookahead must be at least 0 bytes, got -1", subject.cipher, KEY, lookahead=-1)
     message = rf"lookahead must be at most {2**30} bytes, got {2**30 + 1}"

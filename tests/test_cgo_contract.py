@@ -47,6 +47,7 @@ WRONG: list[tuple[Any, dict[str, Any], Any, str]] = [
     (bytearray(509), {"command": 256}, ValueError, "command must be 0 to 255, got 256"),
     (bytearray(509), {"command": -1}, ValueError, "command must be 0 to 255, got -1"),
     (bytearray(509), {"command": 1 << 70}, ValueError, "command must be 0 to 255, got 11805"),
+    (bytearray(509), {"command": 10**5000}, ValueError, r"command must be 0 to 255, got 2\*\*16609 or more"),
     (bytearray(509), {"command": "3"}, TypeError, "str"),
     (bytearray(509), {"command": 3.0}, TypeError, "float"),
     (bytearray(509), {"order": 3}, TypeError, "order"),

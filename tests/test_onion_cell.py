@@ -80,6 +80,7 @@ def test_padding_is_four_zero_bytes_then_random(length: int) -> None:
         (RelayCell(5, 0, bytes(491)), CRYPTO_15, "data must be at most 490 bytes"),
         (RelayCell(256), TOR1, "command must be 0 to 255, got 256"),
         (RelayCell(-1), TOR1, "command must be 0 to 255, got -1"),
+        (RelayCell(1, 10**5000), TOR1, r"stream_id must be 0 to 65535, got 2\*\*16609 or more"),
         (RelayCell(2, 65536), TOR1, "stream_id must be 0 to 65535, got 65536"),
         (RelayCell(2, 1, b"", 65536), TOR1, "recognized must be 0 to 65535"),
         (RelayCell(2, 1, digest=bytes(5)), TOR1, "digest must be 4 bytes, got 5"),

@@ -231,11 +231,15 @@ def test_hops_count_from_both_ends() -> None:
     assert [relay.forward(payload) for relay in relays] == [None, None, tag]
 
 
-@pytest.mark.parametrize("hop", [3, -4, 100])
-def test_no_such_hop(hop: int) -> None:
+@pytest.mark.parametrize(
+    ("hop", "told"),
+    [(3, "3"), (-4, "-4"), (100, "100"), (1 << 16609, r"2\*\*16609 or more")],
+    ids=["3", "-4", "100", "huge"],
+)
+def test_no_such_hop(hop: int, told: str) -> None:
     client, relays = three_hops()
     payload = plain(0)
-    with pytest.raises(NoSuchHop, match=f"hop must be one of the circuit's 3 hops, counted from 0, got {hop}"):
+    with pytest.raises(NoSuchHop, match=f"hop must be one of the circuit's 3 hops, counted from 0, got {told}"):
         client.send(payload, hop)
     assert payload == plain(0)
     tag = client.send(payload)

@@ -64,8 +64,12 @@ static int get_command(PyObject *object, cell *in)
     int overflow;
     long command = PyLong_AsLongAndOverflow(number, &overflow);
     int wrong = overflow || command < 0 || command > 255;
-    if (wrong)
-        PyErr_Format(PyExc_ValueError, "command must be 0 to 255, got %R", number);
+    if (wrong) {
+        PyObject *told = cc_call_python("cellcrypt.buffers", "told", "(O)", number);
+        if (told)
+            PyErr_Format(PyExc_ValueError, "command must be 0 to 255, got %U", told);
+        Py_XDECREF(told);
+    }
     Py_DECREF(number);
     in->command = (uint8_t)command;
     return wrong ? -1 : 0;

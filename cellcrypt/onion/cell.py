@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from ..buffers import Buffer, check_length, readable, writable
+from ..buffers import Buffer, check_length, readable, told, writable
 from .errors import RelayCellError
 from .layers import PAYLOAD_LEN
 
@@ -137,7 +137,7 @@ class RelayCell:
         try:
             return value.to_bytes(length, "big")
         except OverflowError:
-            raise RelayCellError(f"{field} must be 0 to {256**length - 1}, got {value}") from None
+            raise RelayCellError(f"{field} must be 0 to {256**length - 1}, got {told(value)}") from None
 
     @classmethod
     def parse(cls, payload: Buffer, layout: RelayLayout = TOR1) -> RelayCell:

@@ -27,7 +27,7 @@ from typing import Final, NoReturn, Protocol
 
 from ..backend import choose, choose_kernel, close, load, why
 from ..backend.protocol import BLOCK
-from ..buffers import Buffer, check_length, writable
+from ..buffers import Buffer, check_length, told, writable
 from ..compiled import core
 from ..errors import BackendUnavailable, ClosedError
 from .keys import HopKeys
@@ -192,7 +192,7 @@ class Direction:
         check_length(len(view), "payload", PAYLOAD_LEN)
         command = index(command)
         if not 0 <= command <= 255:
-            raise ValueError(f"command must be 0 to 255, got {command}")
+            raise ValueError(f"command must be 0 to 255, got {told(command)}")
         if self._uiv is None:
             refuse_closed()
         return self._uiv, view, bytearray(view), self._tag + bytes([command])

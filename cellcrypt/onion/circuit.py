@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from operator import index
 from typing import Self
 
-from ..buffers import Buffer
+from ..buffers import Buffer, told
 from .errors import NoSuchHop, UnrecognizedCell
 from .layers import RELAY, ClientLayer
 
@@ -24,11 +24,11 @@ _BROKEN = "the circuit is broken, since a backward cell was recognized by none o
 def _check_command(command: int) -> None:
     """Raise TypeError or ValueError unless `command` is 0 to 255: before any layer moves, since not every one asks."""
     try:
-        known = 0 <= index(command) <= 255
+        number = index(command)
     except TypeError:
         raise TypeError(f"command must be an int, got {type(command).__name__}") from None
-    if not known:
-        raise ValueError(f"command must be 0 to 255, got {command}")
+    if not 0 <= number <= 255:
+        raise ValueError(f"command must be 0 to 255, got {told(number)}")
 
 
 class Circuit:
@@ -137,7 +137,7 @@ class Circuit:
     def _no_hop(self, hop: int) -> NoSuchHop | UnrecognizedCell:
         if self._broken:
             return UnrecognizedCell(_BROKEN)
-        return NoSuchHop(f"hop must be one of the circuit's {len(self)} hops, counted from 0, got {hop}")
+        return NoSuchHop(f"hop must be one of the circuit's {len(self)} hops, counted from 0, got {told(index(hop))}")
 
     def _break(self) -> None:
         self._broken = True

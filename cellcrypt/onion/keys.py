@@ -16,7 +16,7 @@ import hmac
 from dataclasses import dataclass
 from typing import Final
 
-from ..buffers import Buffer, readable, whole
+from ..buffers import Buffer, readable, told, whole
 
 _NTOR = b"ntor-curve25519-sha256-1"
 _HS_NTOR = b"tor-hs-ntor-curve25519-sha3-256-1"
@@ -31,7 +31,7 @@ HS_NTOR_LIMIT: Final = 1 << 20
 def _key_length(length: int, limit: int) -> int:
     length = whole(length, "length", "bytes")
     if length > limit:
-        raise ValueError(f"length must be at most {limit} bytes, got {length}")
+        raise ValueError(f"length must be at most {limit} bytes, got {told(length)}")
     return length
 
 
