@@ -56,7 +56,7 @@ from examples.tor_link import CELL_HEADER, Link, TorError
 DESTROY, CREATE_FAST, CREATED_FAST, CREATE2, CREATED2 = 4, 5, 6, 10, 11
 # Commands of relay cells (tor-spec, "Relay cells").
 BEGIN, DATA, END, CONNECTED, SENDME, BEGIN_DIR, EXTEND2, EXTENDED2 = 1, 2, 3, 4, 5, 13, 14, 15
-XON, XOFF = 43, 44
+XOFF, XON = 43, 44
 
 #: How often a circuit is asked for.
 TRIES = 3
@@ -254,7 +254,7 @@ class TorCircuit:
 
 
 class Stream:
-    """A stream on a circuit: bytes to and from one server."""
+    """A stream on a circuit: bytes to and from one server. `halts` counts how often the hop said XOFF."""
 
     def __init__(self, circuit: TorCircuit, stream_id: int, hop: int) -> None:
         self.id = stream_id
@@ -263,6 +263,7 @@ class Stream:
         self.end_reason: int | None = None
         self.window = STREAM_WINDOW
         self.halted = False
+        self.halts = 0
         self._windows = circuit.has_stream_windows(hop)
         self._circuit = circuit
         self._received = 0
@@ -279,8 +280,9 @@ class Stream:
                 self._circuit.send(RelayCell(SENDME, self.id), self.hop)
         elif cell.command == SENDME:
             self.window += STREAM_SENDME
-        elif cell.command in (XON, XOFF):
+        elif cell.command in (XOFF, XON):
             self.halted = cell.command == XOFF
+            self.halts += self.halted
         elif cell.command == END:
             self.end_reason = cell.data[0] if cell.data else 0
         else:

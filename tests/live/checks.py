@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from cellcrypt.onion import RelayCell, UnrecognizedCell
-from examples.fetch_through_tor import Destroyed, TorCircuit
+from examples.fetch_through_tor import Destroyed, Stream, TorCircuit
 from examples.tor_handshakes import Relay
 
 from ..onion_kit import material
@@ -22,8 +22,11 @@ PROTOCOL, DESTROYED = 1, 11
 HTTP_GET = b"GET /tor/server/authority HTTP/1.0\r\n\r\n"
 
 
-def check_transfer(circuit: TorCircuit, exchange: int, every: int, capacity: int) -> None:
-    """Five megabytes each way to the last hop, whose SENDMEs stand for `every` DATA cells of `capacity` bytes."""
+def check_transfer(circuit: TorCircuit, exchange: int, every: int, capacity: int) -> Stream:
+    """Five megabytes each way to the last hop, whose SENDMEs stand for `every` DATA cells of `capacity` bytes.
+
+    Returns the stream, at its end.
+    """
     up = material(TRANSFER_LEN, "up")
     stream = circuit.begin("127.0.0.1", exchange)
     stream.send(up)
@@ -33,6 +36,7 @@ def check_transfer(circuit: TorCircuit, exchange: int, every: int, capacity: int
     cells_up = -(-TRANSFER_LEN // capacity)
     assert circuit.sendmes_checked == cells_up // every  # each with the tag that we had noted
     assert circuit.sendmes_sent >= cells_up // every  # else the exit's window would have shut
+    return stream
 
 
 def check_interleaved(circuit: TorCircuit, relays: list[Relay]) -> None:

@@ -5,9 +5,12 @@ Where there is no tor the tests skip with the reason; where CELLCRYPT_REQUIRE na
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import socket
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +25,8 @@ from ..support import tool
 
 #: Bytes each way through the exit.
 TRANSFER_LEN = 5_000_000
+#: Seconds for which a reluctant server takes nothing, in which a client could send thousands of cells.
+RELUCTANCE_S = 1.0
 
 
 @pytest.fixture(scope="session")
@@ -49,12 +54,41 @@ class _Exchange(socketserver.StreamRequestHandler):
         self.wfile.write(hashlib.sha256(came).digest() + material(TRANSFER_LEN, "down"))
 
 
+class _Reluctant(_Exchange):
+    """First takes nothing for a while, so that the exit must hold back what comes for it."""
+
+    def handle(self) -> None:
+        time.sleep(RELUCTANCE_S)
+        super().handle()
+
+
+class _Narrow(socketserver.ThreadingTCPServer):
+    """A server whose connections take little before they are read."""
+
+    def server_bind(self) -> None:
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        super().server_bind()
+
+
+@contextlib.contextmanager
+def _serving(server: socketserver.ThreadingTCPServer) -> Iterator[int]:
+    with server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield int(server.server_address[1])
+        server.shutdown()
+        thread.join()
+
+
 @pytest.fixture
 def exchange() -> Iterator[int]:
     """The port of a local server that takes and gives TRANSFER_LEN bytes."""
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Exchange) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
+    with _serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Exchange)) as port:
+        yield port
+
+
+@pytest.fixture
+def reluctant_exchange() -> Iterator[int]:
+    """The port of a server that does the same, but only after a while."""
+    with _serving(_Narrow(("127.0.0.1", 0), _Reluctant)) as port:
+        yield port

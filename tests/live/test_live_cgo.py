@@ -49,6 +49,15 @@ def test_five_megabytes_each_way_through_three_hops(circuit: TorCircuit, schemes
     check_transfer(circuit, exchange, *SENDMES[schemes[-1]])
 
 
+def test_a_server_that_does_not_read_halts_the_stream_until_it_does(
+    circuit: TorCircuit, schemes: str, reluctant_exchange: int
+) -> None:
+    stream = check_transfer(circuit, reluctant_exchange, *SENDMES[schemes[-1]])
+    told_by_cells = schemes[-1] == "c"  # XOFF and XON; tor1's hops have windows instead
+    assert bool(stream.halts) == told_by_cells
+    assert not stream.halted
+
+
 def test_messages_to_and_from_all_three_hops_interleaved(circuit: TorCircuit, relays: list[Relay]) -> None:
     check_interleaved(circuit, relays)
 
