@@ -197,7 +197,8 @@ def run(ways: Sequence[str], count: int, json_path: str | None) -> int:
             "kernel": afalg.version(),
             "python": platform.python_version(),
         }
-        Path(json_path).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        with Path(json_path).open("x", encoding="utf-8") as file:
+            file.write(json.dumps(found, indent=2) + "\n")
     if not results:
         return 2
     return 1 if not same else INTERRUPTED if interrupted else 0

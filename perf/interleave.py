@@ -17,7 +17,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from glob import escape
 from itertools import zip_longest
 from pathlib import Path
@@ -27,7 +27,7 @@ import pyperf
 
 from . import timer
 from .common import check_output, fail, positive, run_child, stop, time_slice
-from .results import BadResults, Results, add_part, load
+from .results import BadResults, Growing, Results, load
 from .rows import Row, describe
 
 #: What must be as it was for a run to go on, beside what the suite and each row say of themselves: all that pyperf asks
@@ -184,7 +184,7 @@ class Plan:
     resume: bool = False
     show: str = "--table"
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
-    suite: Any = None
+    _file: Growing = field(init=False)
 
     def run(self) -> None:
         """Measure what is not in the output yet, and keep the output whole."""
@@ -194,9 +194,10 @@ class Plan:
                 self._check_unchanged(results)
             except BadResults as error:
                 fail(f"can't resume: {error}")
-            self.suite = results.suite
+            self._file = Growing(self.output, results)
         else:
             check_output(self.output)
+            self._file = Growing(self.output)
         todo = [
             (number, group) for number in range(self.rounds) for group in self.groups if self._runs(group) <= number
         ]
@@ -238,12 +239,12 @@ class Plan:
         return f" [{done + 1}/{parts}, {so_far:.0f} s so far, about {so_far / done * (parts - done):.0f} s left]"
 
     def _runs(self, group: Group) -> int:
-        if self.suite is None:
+        if self._file.suite is None:
             return 0
         counts = []
         for row in group.rows:
             try:
-                counts.append(self.suite.get_benchmark(row.name).get_nrun())
+                counts.append(self._file.suite.get_benchmark(row.name).get_nrun())
             except KeyError:
                 counts.append(0)
         return min(counts, default=0)
@@ -253,6 +254,6 @@ class Plan:
         part.unlink(missing_ok=True)
         code = run_child([*self.command, f"--group={group.name}", f"--group-output={part}"])
         if code or not part.exists():
-            kept = f"; {self.output} keeps what was measured" if self.suite else ""
+            kept = f"; {self.output} keeps what was measured" if self._file.suite else ""
             fail(f"group {group.name} failed with exit code {code}{kept}")
-        self.suite = add_part(self.suite, part, self.output)
+        self._file.add(part)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyperf
 
-from .common import SUITE_VERSION
+from .common import SUITE_VERSION, fail
 
 SUITES = ("bench_cells", "bench_native", "bench_onion", "study")
 
@@ -104,26 +104,49 @@ def part_of(run: Any) -> str:
     return str(metadata.get("part", metadata.get("date")))
 
 
-def add_part(suite: Any | None, part: Path, output: str) -> Any:
-    """Add what a process has left in `part` to pyperf's `suite` (None: the first part) and to `output`; return it.
+class Growing:
+    """A file of results that grows part by part, and is whole at any moment. `suite` is pyperf's; None before any part.
 
-    `output` is whole at any moment: it is written in the place of `part`, which becomes it. Each run says to which part
-    it belongs: the date of its first run.
-
-    Raises:
-        BadResults: `part` is not whole; nothing has changed.
+    Two programs may have been given the same file: the second to write it notices, and leaves its own beside it.
     """
-    found = load(str(part)).suite
-    began = min(run.get_metadata()["date"] for row in found for run in row.get_runs())
-    for row in found:
-        row.update_metadata({"part": began})
-    if suite is None:
-        suite = found
-    else:
-        suite.add_runs(found)
-    suite.dump(str(part), replace=True)
-    os.replace(part, output)
-    return suite
+
+    def __init__(self, path: str, there: Results | None = None) -> None:
+        self.path = path
+        self.suite: Any | None = there and there.suite
+        self._seen = _identity(path) if there else None
+
+    def add(self, part: Path) -> None:
+        """Add what a process has left in `part`, which then is gone: it becomes the file.
+
+        Each run says to which part it belongs: the date of its first run.
+
+        Raises:
+            BadResults: `part` is not whole; nothing has changed. SystemExit: another program has written the file.
+        """
+        found = load(str(part)).suite
+        began = min(run.get_metadata()["date"] for row in found for run in row.get_runs())
+        for row in found:
+            row.update_metadata({"part": began})
+        if self.suite is None:
+            self.suite = found
+        else:
+            self.suite.add_runs(found)
+        self.suite.dump(str(part), replace=True)
+        if _identity(self.path) != self._seen:
+            own = f"{self.path}.{os.getpid()}.json"
+            os.replace(part, own)
+            fail(f"{self.path} was written by another program meanwhile; what this one measured is in {own}")
+        os.replace(part, self.path)
+        self._seen = _identity(self.path)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what is another number for another file, or the same file written again; None where there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _common(suite: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from .common import check_output, fail, run_child, stop
-from .results import BadResults, add_part
+from .results import BadResults, Growing
 
 SUITES = ("bench_cells",)
 #: pyperf's own number of processes; and the fewest that give a spread.
@@ -50,43 +50,42 @@ def wanted(suite: Any, seconds: float) -> tuple[list[str], list[str]]:
     return within, beyond
 
 
-def one_round(so_far: Any | None, suite: str, output: str, options: Sequence[str]) -> Any:
-    """Measure every row of a suite once, and add it to `so_far` and to `output`; return pyperf's BenchmarkSuite."""
-    part = Path(f"{output}.{os.getpid()}.part")
+def one_round(file: Growing, suite: str, options: Sequence[str]) -> None:
+    """Measure every row of a suite once, and add it to `file`."""
+    part = Path(f"{file.path}.{os.getpid()}.part")
     command = [sys.executable, "-m", f"perf.{suite}", "--processes=1", "--quiet", f"--output={part}", *options]
     try:
         code = run_child(command, stdout=subprocess.DEVNULL)
     finally:
         with suppress(BadResults):  # it has no row yet, or was stopped in the middle of writing
-            so_far = add_part(so_far, part, output)
+            file.add(part)
         part.unlink(missing_ok=True)
     if code:
-        kept = f"; {output} keeps what was measured" if so_far is not None else ""
+        kept = f"; {file.path} keeps what was measured" if file.suite is not None else ""
         fail(f"perf.{suite} failed with exit code {code}{kept}")
-    return so_far
 
 
 def run(suite: str, output: str, rounds: int, minutes: float, options: Sequence[str]) -> None:
     """Measure `rounds` rounds, then for up to `minutes` more the rows that are not stable."""
     check_output(output)
-    start, found = time.monotonic(), None
+    start, file = time.monotonic(), Growing(output)
     for number in range(1, rounds + 1):
         if number > 1:
             so_far = time.monotonic() - start
             left_s = so_far / (number - 1) * (rounds - number + 1)
             print(f"{so_far:.0f} s so far, about {left_s:.0f} s left", file=sys.stderr)
         print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
-        found = one_round(found, suite, output, options)
+        one_round(file, suite, options)
     end = time.monotonic() + minutes * 60
     while minutes:
         left_s = end - time.monotonic()
-        within, beyond = wanted(found, left_s)
+        within, beyond = wanted(file.suite, left_s)
         print(f"{len(within) + len(beyond)} rows are not stable yet, {left_s:.0f} s left", file=sys.stderr, flush=True)
         if not within:
             if beyond:
                 print(f"the time does not suffice for {', '.join(beyond)}", file=sys.stderr)
             break
-        found = one_round(found, suite, output, [*options, *(f"--only={name}" for name in within)])
+        one_round(file, suite, [*options, *(f"--only={name}" for name in within)])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

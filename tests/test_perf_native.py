@@ -21,7 +21,7 @@ import pytest
 from cellcrypt import TOR_V4, CellCipher, ClosedError, backends
 from perf import asked, common, interleave, native_rows, work
 from perf.interleave import Group, Plan
-from perf.results import load
+from perf.results import Growing, load
 from perf.rows import Row
 
 from .perf_kit import benchmark, noisy, write
@@ -292,6 +292,40 @@ def test_resuming_a_damaged_file_is_refused(tmp_path: Path, capsys: pytest.Captu
         plan(tmp_path, ["first"], 1, resume=True).run()
     assert "out.json" in capsys.readouterr().err
     assert not (tmp_path / "log").exists()
+
+
+def test_two_programs_with_one_output_lose_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def part(name: str) -> Path:
+        meta = {"suite": "bench_native", "backend": "native", "payload_len": 509, "kind": "call"}
+        return Path(write(tmp_path / f"{name}.part", [benchmark(name, [1e-9], meta)]))
+
+    def names(path: str) -> set[str]:
+        return {name for name, _ in load(path).rows()}
+
+    def refused(file: Growing, name: str, own: set[str]) -> None:
+        before = Path(file.path).read_bytes()
+        with pytest.raises(SystemExit):
+            file.add(part(name))
+        _, _, kept = capsys.readouterr().err.strip().rpartition(" ")
+        assert Path(file.path).read_bytes() == before
+        assert names(kept) == own
+        Path(kept).unlink()
+
+    out = str(tmp_path / "out.json")
+    one, other = Growing(out), Growing(out)
+    one.add(part("a"))
+    refused(other, "b", {"b"})
+    again = Growing(out, load(out))
+    one.add(part("c"))
+    assert names(out) == {"a", "c"}
+    refused(again, "d", {"a", "d"})
+    again = Growing(out, load(out))
+    again.add(part("e"))
+    assert names(out) == {"a", "c", "e"}
+    Path(out).unlink()
+    with pytest.raises(SystemExit):
+        again.add(part("f"))
+    assert not Path(out).exists()
 
 
 def native_results(tmp_path: Path, in_place: float, batch: float) -> Any:

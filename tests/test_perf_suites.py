@@ -222,8 +222,8 @@ def test_unstable_rows_go_on_while_time_suffices(tmp_path: Path) -> None:
 def test_only_unstable_rows_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
     left = [(["x", "y"], ["z"]), (["y"], ["z"]), ([], ["z"])]
-    monkeypatch.setattr(rounds, "one_round", lambda so_far, suite, output, options: asked.append(list(options)))
-    monkeypatch.setattr(rounds, "wanted", lambda so_far, seconds: left.pop(0))
+    monkeypatch.setattr(rounds, "one_round", lambda file, suite, options: asked.append(list(options)))
+    monkeypatch.setattr(rounds, "wanted", lambda found, seconds: left.pop(0))
     rounds.run("bench_cells", str(tmp_path / "a.json"), 2, 1.0, ["--quick"])
     assert asked == [["--quick"]] * 2 + [["--quick", "--only=x", "--only=y"], ["--quick", "--only=y"]]
     assert not left
