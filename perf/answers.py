@@ -39,6 +39,9 @@ KNEE = 1.5
 #: A batch is long enough when it is within this share of the quickest.
 NEAR = 1.05
 
+#: Sweeps whose x is a word; that of all others is an int.
+BY_WORDS = ("formats", "paths", "cold", "schemes")
+
 Series = dict[Any, Any]  # x → pyperf.Benchmark
 
 
@@ -69,6 +72,10 @@ def sort(results: Results) -> Data:
             for key in ("series", "x", "payload_len", "cells"):
                 if key not in meta:
                     raise BadResults(f"{results.path}: the file is damaged: row {row.get_name()} lacks {key}")
+            wanted = str if meta["sweep"] in BY_WORDS else int
+            if not isinstance(meta["x"], wanted):
+                what = f"x of row {row.get_name()} must be of type {wanted.__name__}, got {meta['x']!r}"
+                raise BadResults(f"{results.path}: the file is damaged: {what}")
             sweeps.setdefault(meta["sweep"], {}).setdefault(meta["series"], {})[meta["x"]] = row
     return Data(results, sweeps, noise_floor_of(rows.values()))
 
@@ -119,8 +126,13 @@ def near(series: Series) -> list[int]:
 
 
 def multiples(series: Series, step: int) -> list[float]:
-    """Return, for each process, the time per byte of lengths that are multiples of `step`, of that of all others."""
+    """Return, for each process, the time per byte of lengths that are multiples of `step`, of that of all others.
+
+    Nothing where the lengths are of one kind.
+    """
     lengths = near(series)
+    if len({n % step == 0 for n in lengths}) < 2:
+        return []
     found = []
     for times in processes(*(series[n] for n in lengths)):
         inside = [time / n for n, time in zip(lengths, times, strict=True) if n % step == 0]
@@ -152,7 +164,10 @@ def _lengths(data: Data) -> Iterator[str]:
         else:
             yield f"{name}: no length near 509 stands out ({apart.ratio - 1:.1%} per useful byte, {apart.why})."
         for step in (16, 4):
-            found = judged(multiples(series, step), data.floor)
+            shares = multiples(series, step)
+            if not shares:
+                continue
+            found = judged(shares, data.floor)
             if found.claimed:
                 word = "less" if found.ratio < 1 else "more"
                 yield f"{name}: multiples of {step} cost {abs(1 - found.ratio):.1%} {word} per byte than others."

@@ -52,7 +52,10 @@ def show(path: str) -> None:
         fail(str(error))
     if results.kind != "bench_native":
         fail(f"{path}: written by suite {results.kind}, this shows those of bench_native")
-    payload_len, kernel = int(results.metadata["native_payload_len"]), str(results.metadata["native_kernel"])
+    for field in ("native_payload_len", "native_kernel"):
+        if field not in results.metadata:
+            fail(f"{path}: the rows do not say one {field}")
+    payload_len, kernel = results.metadata["native_payload_len"], results.metadata["native_kernel"]
     print(asked_table(results, NATIVE_LINES, payload_len, kernel))
     print()
     if any(name.startswith("pause[") for name, _ in results.rows()):

@@ -44,11 +44,11 @@ def main_table(results: Results, clock: float | None) -> str:
     lines = []
     for name, row in results.rows():
         found, metadata = summary(row), row.get_metadata()
-        payload_len = int(metadata["payload_len"])
+        payload_len = metadata.get("payload_len")
         line = [name, ns(found.median), ns(found.mad), ns(found.best), ns(found.worst), str(found.values)]
-        line.append(f"{payload_len / found.median / 1e6:,.0f}")
+        line.append(f"{payload_len / found.median / 1e6:,.0f}" if payload_len else "")
         if clock:
-            line.append(f"{found.median * clock / payload_len:.2f}")
+            line.append(f"{found.median * clock / payload_len:.2f}" if payload_len else "")
         base = denominator(name, metadata, results)
         line.append(ratio(found.median / base.median()) if base is not None else "")
         lines.append(line)

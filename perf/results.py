@@ -20,6 +20,21 @@ import pyperf
 from .common import SUITE_VERSION, fail
 
 SUITES = ("bench_cells", "bench_native", "bench_onion", "study")
+#: What a row says of itself and we count or compare with, where it says it: words, and numbers above 0.
+WORDS = (
+    "name",
+    "kind",
+    "backend",
+    "path",
+    "group",
+    "kernel",
+    "native_kernel",
+    "sweep",
+    "series",
+    "measured",
+    "clock_how",
+)
+NUMBERS = ("payload_len", "native_payload_len", "cells", "duration", "clock_mhz")
 
 
 class BadResults(ValueError):
@@ -95,7 +110,25 @@ def load(path: str) -> Results:
     for benchmark in suite:
         if not all(map(math.isfinite, benchmark.get_values())):
             raise BadResults(f"{path}: the file is damaged: a value of {benchmark.get_name()} is no finite number")
+        for run in benchmark.get_runs():
+            _check_kinds(path, run.get_metadata())
+    try:
+        suite.get_dates()
+    except (TypeError, ValueError) as error:
+        raise BadResults(f"{path}: the file is damaged: a date can't be read: {error}") from None
     return Results(str(path), suite, metadata)
+
+
+def _check_kinds(path: str, metadata: dict[str, Any]) -> None:
+    """Raise BadResults unless every one of WORDS is a word and every one of NUMBERS a number above 0."""
+    wrong = [(field, "a word") for field in WORDS if not isinstance(metadata.get(field, ""), str)]
+    for field in NUMBERS:
+        number = metadata.get(field, 1)
+        if not isinstance(number, int | float) or not 0 < number < math.inf:
+            wrong.append((field, "a number above 0"))
+    for field, wanted in wrong:
+        row, got = metadata.get("name"), metadata[field]
+        raise BadResults(f"{path}: the file is damaged: {field} of row {row} must be {wanted}, got {got!r}")
 
 
 def part_of(run: Any) -> str:

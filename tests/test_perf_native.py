@@ -19,7 +19,7 @@ import pyperf
 import pytest
 
 from cellcrypt import TOR_V4, CellCipher, ClosedError, backends
-from perf import asked, common, interleave, native_rows, work
+from perf import asked, bench_native, common, interleave, native_rows, work
 from perf.interleave import Group, Plan
 from perf.results import Growing, load
 from perf.rows import Row
@@ -362,6 +362,16 @@ def test_the_table_says_how_to_read_it_and_leaves_out_what_the_run_lacks(tmp_pat
     assert "threads" not in said
     told = said.count("\n| ") - 1  # less its rule
     assert f"Of 16 lines {16 - told} are left out" in said
+
+
+@pytest.mark.parametrize("field", ["native_payload_len", "native_kernel"])
+def test_rows_that_do_not_agree_have_no_table(tmp_path: Path, field: str, capsys: pytest.CaptureFixture[str]) -> None:
+    both = {"suite": "bench_native", "payload_len": 509, "native_payload_len": 509, "native_kernel": "vaes512"}
+    other = {**both, field: 1 if field == "native_payload_len" else "aesni"}
+    path = write(tmp_path / "n.json", [benchmark("a", [1e-9], both), benchmark("b", [1e-9], other)])
+    with pytest.raises(SystemExit):
+        bench_native.show(path)
+    assert f"{path}: the rows do not say one {field}" in capsys.readouterr().err
 
 
 def test_the_line_of_two_threads_says_what_it_needs(tmp_path: Path) -> None:

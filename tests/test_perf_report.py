@@ -119,6 +119,20 @@ def endless(path: Path) -> None:
     path.write_text(path.read_text().replace("2e-07", "Infinity"))
 
 
+def of_another_kind(field: str, value: object) -> Callable[[Path], object]:
+    """Return what writes a file with a field of a kind that it never has."""
+
+    def make(path: Path) -> None:
+        write(path, [cells("native", "fused", 509, [1e-7, 2e-7], clock_mhz=3000, clock_how="told")])
+        data = json.loads(path.read_text())
+        for holder in (data, *data["benchmarks"], *(run for row in data["benchmarks"] for run in row["runs"])):
+            if field in holder.get("metadata", {}):
+                holder["metadata"][field] = value
+        path.write_text(json.dumps(data))
+
+    return make
+
+
 #: How a file can be of no use, and what is said of it.
 OF_NO_USE: list[tuple[Callable[[Path], object], str]] = [
     (damaged, "damaged"),
@@ -129,6 +143,12 @@ OF_NO_USE: list[tuple[Callable[[Path], object], str]] = [
     (newer_pyperf, "another version of pyperf"),
     (binary, "damaged"),
     (endless, "no finite number"),
+    (of_another_kind("payload_len", "long"), "payload_len of row cells[native,fused,509] must be a number above 0"),
+    (of_another_kind("payload_len", 0), "must be a number above 0, got 0"),
+    (of_another_kind("clock_mhz", "fast"), "clock_mhz of row cells[native,fused,509] must be a number"),
+    (of_another_kind("backend", 7), "backend of row cells[native,fused,509] must be a word, got 7"),
+    (of_another_kind("name", 7), "name of row 7 must be a word"),
+    (of_another_kind("date", "yesterday"), "a date can't be read"),
 ]
 
 

@@ -109,6 +109,13 @@ def test_lengths_that_do_not_matter(tmp_path: Path) -> None:
     assert "multiples of 4 show no advantage" in said
 
 
+def test_lengths_of_one_kind_say_nothing_of_the_other(tmp_path: Path) -> None:
+    rows = [point("lengths", "native fused", n, n * 0.2e-9, n, payload_len=n) for n in range(484, 561, 4) if n % 16]
+    said = told("lengths", data_of(tmp_path, rows))
+    assert "near 509" in said
+    assert "multiples" not in said
+
+
 def test_word_and_length(tmp_path: Path) -> None:
     times = {"byte 509": 500e-9, "word 509": 400e-9, "fused 509": 100e-9, "byte 508": 500e-9, "word 508": 400e-9}
     rows = [point("paths", "vaes512", x, time, seed) for seed, (x, time) in enumerate(times.items())]
@@ -337,7 +344,16 @@ def test_results_of_no_use_are_named(
 
 
 @pytest.mark.parametrize(
-    ("meta", "why"), [({}, "no row of a sweep"), ({"sweep": "hops", "x": 1}, "damaged: row odd lacks series")]
+    ("meta", "why"),
+    [
+        ({}, "no row of a sweep"),
+        ({"sweep": "hops", "x": 1}, "damaged: row odd lacks series"),
+        (
+            {"sweep": "hops", "series": "s", "x": "one", "payload_len": 1, "cells": 1},
+            "x of row odd must be of type int",
+        ),
+        ({"sweep": "paths", "series": "s", "x": 1, "payload_len": 1, "cells": 1}, "x of row odd must be of type str"),
+    ],
 )
 def test_rows_of_no_use_have_no_report(tmp_path: Path, meta: dict[str, Any], why: str) -> None:
     path = write(tmp_path / "a.json", [benchmark("odd", [1.0, 1.1], {"suite": "study", **meta})])
