@@ -1,6 +1,7 @@
 """How much time does a cell take, for each backend, path and payload length? A pyperf suite.
 
-    python -m perf.bench_cells -o cells.json                everything that this machine has, by pyperf's own defaults
+    python -m perf.bench_cells -o cells.json                everything that this machine has, by pyperf's own defaults:
+                                                            rows minutes apart, so no difference of two is claimed
     python -m perf.bench_cells --quick --backend native --payload-len 509 --payload-len 508
     python -m perf.rounds -o cells.json bench_cells --quick     the same in rounds; what `make bench` does
 

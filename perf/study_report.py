@@ -73,7 +73,8 @@ def reading(data: Data) -> str:
     clock = data.results.metadata.get("measured", WALL)
     return (
         f"Times are medians over processes, in nanoseconds a cell ({clock}; for threads always {WALL}): "
-        "lower is better. Spread is the MAD, drawn as a line or a band; in an answer ± is half the 95% interval. "
+        "lower is better; one MB is 10**6 bytes of payload. Spread is the MAD, drawn as a line or a band; in an answer "
+        "± is half the 95% interval. "
         "Rows that are compared were measured alternately in one process, and what made all rows of a "
         "process slow alike is taken out before they are compared. A difference is claimed only where its whole 95% "
         "interval (Student's t over the processes) lies beyond the noise floor, which in this run (halves of one row "
