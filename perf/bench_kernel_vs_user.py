@@ -32,7 +32,7 @@ from typing import Any
 from cellcrypt import cbc
 from cellcrypt.backend import afalg, why
 
-from .common import INTERRUPTED, Flags, check_output, fail, general_metadata, parse, runner
+from .common import INTERRUPTED, Flags, check_output, fail, general_metadata, parse, positive, runner
 from .tables import table
 from .zero_copy import zero_copy
 
@@ -217,16 +217,9 @@ def time_way(loops: int, way: str, count: int) -> float:
 FLAGS: Flags = (("--pyperf", "pyperf"), ("--count", "count"), ("--way", "way"))
 
 
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
-    return number
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this suite."""
-    parser.add_argument("--count", type=_count, default=COUNT, help=f"encryptions (default: {COUNT})")
+    parser.add_argument("--count", type=positive, default=COUNT, help=f"encryptions (default: {COUNT})")
     parser.add_argument("--way", action="append", choices=tuple(WAYS), help="repeatable; default: all")
     parser.add_argument("--pyperf", action="store_true", help="make pyperf rows; all options of pyperf work then too")
 

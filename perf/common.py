@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import pyperf
 
-from cellcrypt.formats import check_payload_len
+from cellcrypt.formats import MAX_PAYLOAD_LEN, check_payload_len
 
 from . import timer
 from .rows import Row, describe
@@ -40,6 +40,9 @@ SUITE_VERSION = 2
 
 #: What a shell reports of a program that Ctrl-C stopped; ours end alike at SIGTERM.
 INTERRUPTED = 130
+
+#: A number on the command line has no more digits.
+MOST_DIGITS = 18
 
 #: An option of ours: (flag, attribute).
 Flags = Sequence[tuple[str, str]]
@@ -76,9 +79,15 @@ def run_child(command: Sequence[str], **more: Any) -> int:
             child.wait()
 
 
+def _whole(text: str, wanted: str) -> int:
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"must be {wanted}, got {text[: MOST_DIGITS + 1]!r}")
+    return int(text)
+
+
 def positive(text: str) -> int:
     """Return the number that an option gives, at least 1."""
-    number = int(text)
+    number = _whole(text, "a whole number of at least 1")
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
     return number
@@ -86,7 +95,7 @@ def positive(text: str) -> int:
 
 def payload_len(text: str) -> int:
     """Return the payload length in bytes that an option gives."""
-    number = int(text)
+    number = _whole(text, f"1 to {MAX_PAYLOAD_LEN} bytes")
     try:
         return check_payload_len(number)
     except ValueError as error:

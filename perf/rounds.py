@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .common import check_output, fail, run_child, stop
+from .common import check_output, fail, positive, run_child, stop
 from .results import BadResults, Growing
 
 SUITES = ("bench_cells",)
@@ -92,15 +92,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure in rounds."""
     parser = argparse.ArgumentParser(prog="python -m perf.rounds", description=__doc__.partition("\n")[0])
     parser.add_argument("-o", "--output", required=True, help="JSON file to write; must not exist")
-    parser.add_argument("--rounds", type=int, help=f"default: {ROUNDS}, or {QUICK_ROUNDS} with --quick")
+    parser.add_argument("--rounds", type=positive, help=f"default: {ROUNDS}, or {QUICK_ROUNDS} with --quick")
     parser.add_argument(
         "--until-stable", type=float, default=0, metavar="MINUTES", help="go on for so long at most (default: 0)"
     )
     parser.add_argument("suite", choices=SUITES)
     options, of_suite = parser.parse_known_args(arguments)
     rounds = options.rounds or (QUICK_ROUNDS if "--quick" in of_suite else ROUNDS)
-    if rounds < 1:
-        fail(f"--rounds must be at least 1, got {rounds}")
     if not 0 <= options.until_stable < math.inf:
         fail(f"--until-stable must be at least 0 minutes, got {options.until_stable:g}")
     try:

@@ -185,7 +185,10 @@ def test_rounds_append_and_stop_at_once(tmp_path: Path) -> None:
         (["--backend=nope"], "--backend"),
         (["--payload-len=0"], "1 to 65535 bytes, got 0"),
         (["--payload-len=65536"], "got 65536"),
+        (["--payload-len=long"], "must be 1 to 65535 bytes, got 'long'"),
         (["--cells=0"], "at least 1, got 0"),
+        (["--cells=1.5"], "must be a whole number of at least 1, got '1.5'"),
+        ([f"--cells={10**18}"], "must be a whole number of at least 1, got '1000000000000000000'"),
         (["--kernel=vaes9000"], "vaes9000"),
         (["--only=nothing"], "there is no row nothing"),
         (["-o/nowhere/at/all.json"], "no folder"),
@@ -195,6 +198,21 @@ def test_bad_options_stop_before_work(options: list[str], words: str) -> None:
     said = script("perf.bench_cells", *options, code=2)
     assert words in said
     assert "[1/" not in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["perf.rounds", "-ox.json", "--rounds=few", "bench_cells"],
+        ["perf.bench_native", "-ox.json", "-pfew"],
+        ["perf.bench_onion", "-ox.json", "--cells=few"],
+        ["perf.study", "-ox", "--values=few"],
+        ["perf.bench_kernel_vs_user", "--count=few"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_script_says_which_number_it_wants(command: list[str]) -> None:
+    assert "must be a whole number of at least 1, got 'few'" in script(*command, code=2)
 
 
 def test_an_output_that_exists_stops_before_work(tmp_path: Path) -> None:
