@@ -8,7 +8,7 @@ does the same without a Python frame between two cells.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .buffers import WritableBuffer, writable
@@ -29,12 +29,19 @@ def crypt_each(ciphers: Iterable[CellCipher], buffer: WritableBuffer, cell_forma
     payload length, no whole number of cells), KeystreamExhausted, ClosedError, ConcurrentUseError. BackendUnavailable
     where a backend fails on the way: the message says how many cells are done.
     """
-    queue = ciphers if type(ciphers) in (list, tuple) else list(ciphers)
+    queue = ciphers if type(ciphers) in (list, tuple) else list(_each(ciphers))
     if core is not None:
         done: int | None = core.crypt_each(queue, buffer, cell_format)
         if done is not None:
             return done  # and no call after that one: where no frame is left, it would fail with all written
     return _crypt_each(list(queue), buffer, cell_format)
+
+
+def _each(ciphers: Iterable[CellCipher]) -> Iterator[CellCipher]:
+    try:
+        return iter(ciphers)
+    except TypeError:
+        raise TypeError(f"ciphers must be an iterable of CellCiphers, got {type(ciphers).__name__}") from None
 
 
 def _crypt_each(ciphers: list[Any], buffer: WritableBuffer, cell_format: CellFormat) -> int:

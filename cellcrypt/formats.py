@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import index
+from typing import final
 
 #: The longest header, in bytes: a study's limit, not a protocol's.
 MAX_HEADER_LEN = 255
@@ -40,9 +41,10 @@ def check_payload_len(payload_len: int) -> int:
     return _checked("payload_len", payload_len, 1, MAX_PAYLOAD_LEN)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class CellFormat:
-    """Describe wire cells of `header_len` + `payload_len` bytes; only the payload is encrypted. Immutable.
+    """Describe wire cells of `header_len` + `payload_len` bytes; only the payload is encrypted. Immutable and final.
 
     Args:
         header_len: 0 to 255 bytes.
@@ -61,6 +63,9 @@ class CellFormat:
         object.__setattr__(self, "header_len", _checked("header_len", self.header_len, 0, MAX_HEADER_LEN))
         object.__setattr__(self, "payload_len", check_payload_len(self.payload_len))
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError("CellFormat can't be subclassed: its two lengths are all that a batch goes by")
+
     @property
     def cell_len(self) -> int:
         """Bytes from one cell to the next: header and payload."""
@@ -73,7 +78,7 @@ def check_cell_format(cell_format: CellFormat) -> CellFormat:
     Raises:
         TypeError: it is no CellFormat.
     """
-    if not isinstance(cell_format, CellFormat):
+    if type(cell_format) is not CellFormat:
         raise TypeError(f"cell_format must be a CellFormat, got {type(cell_format).__name__}")
     return cell_format
 

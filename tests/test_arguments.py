@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -213,9 +214,12 @@ def test_batches(subject: Subject) -> None:
         _raises(TypeError, message, cipher.crypt_cells, bytearray(512), bad)
         _raises(TypeError, message, crypt_each, [cipher], bytearray(512), bad)
         _raises(TypeError, message, crypt_each, [], bytearray(), bad)
-    for no_list in (None, 5, cipher):
-        with pytest.raises(TypeError):
-            crypt_each(no_list, bytearray(512), TOR_V3)  # type: ignore[arg-type]
+    for none in (None, 5, cipher):
+        message = f"ciphers must be an iterable of CellCiphers, got {type(none).__name__}"
+        _raises(TypeError, message, crypt_each, none, bytearray(512), TOR_V3)
+    liar = Mock(spec=CellFormat)
+    _raises(TypeError, "cell_format must be a CellFormat, got Mock", cipher.crypt_cells, bytearray(512), liar)
+    _raises(TypeError, "cell_format must be a CellFormat, got Mock", crypt_each, [cipher], bytearray(512), liar)
     assert (cipher.position, other.position) == (0, 0)
 
 
@@ -240,7 +244,7 @@ def test_positions_and_lengths(subject: Subject) -> None:
     assert cipher.position == END - 5
     cipher.seek(0)
     _raises(exhausted, f"{END + 1} bytes of key stream were asked for, {END} bytes .*", cipher.keystream, END + 1)
-    for length in (2**62, 2**63, 2**64 + 6, END):
+    for length in (2**62, 2**63 - 33, 2**63 - 1, 2**63, 2**64 + 6, END):
         _raises(MemoryError, ".*", cipher.keystream, length)
     assert cipher.position == 0
     cipher.close()

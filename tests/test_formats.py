@@ -56,6 +56,11 @@ def test_whatever_has_an_index_is_an_int() -> None:
     assert type(made.header_len) is int
 
 
+def test_nobody_changes_what_a_format_means() -> None:
+    with pytest.raises(TypeError, match="CellFormat can't be subclassed"):
+        type("Padded", (CellFormat,), {"cell_len": 600})
+
+
 def test_a_format_is_a_value() -> None:
     assert CellFormat(5, 509) == TOR_V4
     assert hash(CellFormat(5, 509)) == hash(TOR_V4)

@@ -101,8 +101,8 @@ def test_positions_are_whole_numbers_of_any_size(subject: Subject, position: int
 @each_subject
 def test_more_than_memory_holds(subject: Subject) -> None:
     cipher = subject.cipher(KEY)
-    for length in (2**62, 2**63, 2**100):
-        with pytest.raises((MemoryError, OverflowError)):
+    for length in (2**62, 2**63 - 1, 2**63, 2**100):
+        with pytest.raises(MemoryError):
             cipher.keystream(length)
         assert cipher.position == 0
     assert cipher.keystream(9) == keystream(KEY, IV, 0, 9)

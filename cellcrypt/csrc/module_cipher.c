@@ -232,10 +232,7 @@ static Py_ssize_t count_cells(State *state, PyObject *cell_format, size_t payloa
             if (!state->format_type)
                 return -1;
         }
-        int is_format = PyObject_IsInstance(cell_format, state->format_type);
-        if (is_format < 0)
-            return -1;
-        if (is_format) {
+        if ((PyObject *)Py_TYPE(cell_format) == state->format_type) {
             PyObject *header = PyObject_GetAttr(cell_format, state->str_header_len);
             PyObject *payload = header ? PyObject_GetAttr(cell_format, state->str_payload_len) : NULL;
             long header_value = payload ? PyLong_AsLong(header) : -1;
@@ -389,6 +386,8 @@ static PyObject *cipher_keystream(PyObject *op, PyObject *length_object)
     PyObject *out = PyBytes_FromStringAndSize(NULL, length);
     if (out)
         cc_keystream(stream_of(self), (uint8_t *)PyBytes_AS_STRING(out), (size_t)length);
+    else if (PyErr_ExceptionMatches(PyExc_OverflowError)) /* more than a bytes object can hold */
+        PyErr_NoMemory();
     return out;
 }
 
