@@ -14,7 +14,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: test bench bench-full bench-native bench-onion study core sanitize lint clean
+.PHONY: help test bench bench-full bench-native bench-onion study core sanitize lint clean
 
 $(VENV)/installed: pyproject.toml $(wildcard cellcrypt/csrc/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -23,6 +23,9 @@ $(VENV)/installed: pyproject.toml $(wildcard cellcrypt/csrc/*.[ch])
 	touch $@
 
 core: $(VENV)/installed
+
+help:
+	@sed -n '/^# make/s/^# //p' Makefile
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -376,7 +376,9 @@ def _fetch(url: str, relays: list[Relay], handshakes: Sequence[MakeHandshake]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Fetch a page through Tor relays of one's own.")
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.fetch_through_tor", description="Fetch a page through Tor relays of one's own."
+    )
     parser.add_argument("url", type=url, help="http://HOST:PORT/PATH, as the last relay reaches it")
     parser.add_argument(
         "relays", type=address, nargs="+", metavar="HOST:PORT", help="the relays' OR ports, nearest first"

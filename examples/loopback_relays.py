@@ -90,7 +90,8 @@ def _count(text: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Run Tor relays on this machine alone, and print the address of each, until Ctrl-C. Needs `tor`."
+        prog="python -m examples.loopback_relays",
+        description="Run Tor relays on this machine alone, and print the address of each, until Ctrl-C. Needs `tor`.",
     )
     parser.add_argument("count", type=_count, nargs="?", default=3, help="how many relays (default: %(default)s)")
     count = parser.parse_args().count

@@ -25,7 +25,9 @@ def relay(link: socket.socket, secret: bytes) -> None:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description="A client and a relay in two processes.").parse_args()
+    argparse.ArgumentParser(
+        "python -m examples.two_nodes", description="A client and a relay in two processes."
+    ).parse_args()
     secret = os.urandom(40)  # two halves of 20 bytes, which CREATE_FAST would have exchanged
     here, there = socket.socketpair()
     with here, there:

@@ -14,8 +14,8 @@ from statistics import median
 from pyperf._utils import median_abs_dev
 
 from .results import Results
-from .stats import together
-from .tables import count, ratio, table
+from .stats import estimate, together
+from .tables import ratio, table
 
 BARE = "bare[cryptography.update_into,{n}]"
 
@@ -169,6 +169,8 @@ def judge(line: Line, results: Results, payload_len: int, kernel: str) -> Verdic
         word = "aim"
     else:
         word = "must"
+    if not abs(value - line.must) > estimate(paired).half:  # which one process can't tell
+        word += ", not surely"
     return Verdict(line, value, mad, word)
 
 
@@ -183,7 +185,8 @@ def verdicts(results: Results, lines: Sequence[Line], payload_len: int = 509, ke
 
 LEGEND = (
     "x: how many times as quick as what it is set against; without x: its time as a share of that. must: what every "
-    "release owes; aim: near the processor's limits. A verdict names what is reached; MISSED: not even must."
+    "release owes; aim: near the processor's limits. A verdict names what is reached; MISSED: not even must. Not "
+    "surely: must lies within the 95% interval of what was measured, or a single process measured it."
 )
 
 
@@ -205,5 +208,5 @@ def asked_table(results: Results, asked: Sequence[Line], payload_len: int = 509,
         lines.append([line.title, f"{sign} {line.must:g}{unit}", aim, value, found.word])
     told = [table(["", "must", "aim", "measured, ± MAD", "verdict"], lines), LEGEND] if lines else []
     if without:
-        told.append(f"Of {count(len(asked), 'line')} {without} are left out: this run has none of their rows.")
+        told.append(f"Of the {len(asked)} things asked {without} are left out: this run has none of their rows.")
     return "\n\n".join(told)

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from cellcrypt import cbc
+from cellcrypt.__main__ import program
 from cellcrypt.backend import afalg, why
 
 from .common import INTERRUPTED, Flags, check_output, fail, general_metadata, parse, positive, runner
@@ -258,4 +259,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(main)

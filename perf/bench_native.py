@@ -16,11 +16,12 @@ import sys
 from collections.abc import Sequence
 
 from cellcrypt import backends
+from cellcrypt.__main__ import program
 from cellcrypt.compiled import core, reason
 
 from .asked import BEST, NATIVE_LINES, asked_table
 from .common import fail, general_metadata, payload_len
-from .interleave import Amount, Plan, add_options, measure_one, settle
+from .interleave import PYTHON, Amount, Plan, add_options, measure_one, settle
 from .native_rows import BATCHES, CIRCUITS, PAUSES, groups
 from .report import report
 from .results import BadResults, load
@@ -88,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = [group.name for group in found]
     for name in options.only or ():
         if name not in names:
-            fail(f"--only: there is no group {name!r}; there are {', '.join(names)}")
+            fail(f"--only: with {options.cells} cells a value there is no group {name!r}; there are {', '.join(names)}")
     if options.output is None:
         fail("-o FILE is needed: results are kept")
     plan = Plan(
@@ -96,18 +97,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         groups=[group for group in found if not options.only or group.name in options.only],
         rounds=options.processes,
         values=options.values,
-        command=[sys.executable, "-m", "perf.bench_native", *arguments],
+        command=[PYTHON, "-m", "perf.bench_native", *arguments],
         output=options.output,
         resume=options.resume,
     )
     for kernel in ("vaes512", "vaes256", "aesni"):
         if kernel not in state.kernels:
             print(f"this processor can't measure kernel {kernel}", file=sys.stderr)
-    if len(os.sched_getaffinity(0)) < 2:
+    if len(os.sched_getaffinity(0)) < 2 and any(group.name == "threads" for group in plan.groups):
         print("this run is allowed one processor, and can't measure two threads", file=sys.stderr)
     plan.run()
     show(options.output)
 
 
 if __name__ == "__main__":
-    main()
+    program(main)

@@ -14,11 +14,12 @@ import sys
 from collections.abc import Sequence
 
 from cellcrypt import backends
+from cellcrypt.__main__ import program
 from cellcrypt.onion import PAYLOAD_LEN
 
 from .asked import BARE, ONION_LINES, asked_table
 from .common import fail, general_metadata
-from .interleave import Amount, Plan, add_options, measure_one, settle
+from .interleave import PYTHON, Amount, Plan, add_options, measure_one, settle
 from .onion_rows import SCHEMES, groups
 from .results import BadResults, Results, load
 from .stats import summary
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         groups=found,
         rounds=options.processes,
         values=options.values,
-        command=[sys.executable, "-m", "perf.bench_onion", *arguments],
+        command=[PYTHON, "-m", "perf.bench_onion", *arguments],
         output=options.output,
         resume=options.resume,
     )
@@ -95,4 +96,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    program(main)

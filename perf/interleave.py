@@ -42,6 +42,8 @@ INSTALLATION = (
     "python_implementation",
     "python_version",
 )
+#: What measures: this Python, by the straight way to it, since pyperf takes the path for a part of what was measured.
+PYTHON = os.path.normpath(sys.executable)
 #: What a suite says of itself that may change.
 PASSING = ("clock_mhz", "clock_how", "command")
 
@@ -75,6 +77,10 @@ def add_options(parser: argparse.ArgumentParser, full: Amount, quick: Amount, ou
 
 def settle(options: argparse.Namespace, full: Amount, quick: Amount) -> None:
     """Fill in the amounts that were not asked for, and choose the clock."""
+    if options.shown:
+        for given, option in ((options.output, "-o"), (getattr(options, "only", None), "--only")):
+            if given:
+                fail(f"{option} is for measuring; {options.shown} is shown as a whole")
     timer.use(options.cpu_time)
     amount = quick if options.quick else full
     options.processes = options.processes or amount.processes
@@ -225,6 +231,7 @@ class Plan:
         was = results.metadata
         names = {*self.metadata, *INSTALLATION, *(name for name in was if name.startswith("env_"))}
         changed = {name: (was.get(name), here.get(name)) for name in sorted(names.difference(PASSING))}
+        changed["python_executable"] = (was.get("python_executable"), PYTHON)
         for group in self.groups:
             changed.update(_changes(group, results, self.values))
         told = [f"{name} was {old}, is {now}" for name, (old, now) in changed.items() if old != now]

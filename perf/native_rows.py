@@ -40,7 +40,10 @@ BLOCK = 16
 PAUSE_S = 0.002
 #: Cells in a value of a row with pauses, at most.
 RARE_CELLS = 100 * POOL
-PAUSES = f"Rows pause[...] are of the first {POOL} cells after {PAUSE_S * 1000:g} ms in which no cell is encrypted."
+PAUSES = (
+    f"Rows pause[...] are of the first {POOL} cells after {PAUSE_S * 1000:g} ms in which no cell is encrypted, "
+    f"at most {RARE_CELLS:,} cells a value."
+)
 
 
 def _cipher(kernel: str, payload_len: int, key: bytes = KEY) -> CellCipher:

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cellcrypt.__main__ import program
+
 from .asked import CELL_LINES, asked_table
 from .compare import compare
 from .results import BadResults, Results, load
@@ -157,15 +159,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if arguments[:1] == ["compare"]:
-            parser = argparse.ArgumentParser(prog="python -m perf.report compare")
-            parser.add_argument("old")
-            parser.add_argument("new")
+            parser = argparse.ArgumentParser(
+                prog="python -m perf.report compare", description="Set two runs side by side, row by row."
+            )
+            parser.add_argument("old", help="pyperf JSON that the other is compared with")
+            parser.add_argument("new", help="pyperf JSON; a ratio is its time as a share of the old one's")
             chosen = parser.parse_args(arguments[1:])
             print(compare(load(chosen.old), load(chosen.new)))
             return
         parser = argparse.ArgumentParser(prog="python -m perf.report", description=__doc__.partition("\n")[0])
         parser.add_argument("--clock", type=float, metavar="GHZ", help="the processor's true clock rate")
-        parser.add_argument("file", nargs="+", help="pyperf JSON; or: compare OLD NEW")
+        parser.add_argument(
+            "file", nargs="+", help="pyperf JSON; or the word compare and two such files, the old one first"
+        )
         options = parser.parse_args(arguments)
         for path in options.file:
             print(report(load(path), options.clock))
@@ -175,4 +181,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    program(main)

@@ -83,7 +83,7 @@ def load(path: str) -> Results:
         BadResults: it is missing, empty, damaged, not pyperf's, not of our suites, or from a newer version.
     """
     if Path(path).is_dir():
-        raise BadResults(f"{path}: is a folder; results are a file, such as study.json in it")
+        raise BadResults(f"{path}: is a folder; results are a file (of a study: study.json in its folder)")
     if not Path(path).is_file():
         raise BadResults(f"{path}: there is no such file")
     if not Path(path).stat().st_size:

@@ -21,13 +21,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cellcrypt import TOR_V4, BackendUnavailable, CellFormat, backends
+from cellcrypt.__main__ import program
 from cellcrypt.backend import load as load_backend
 from cellcrypt.backend import names
 
 from .bench_cells import ON_REQUEST
 from .cold import circuits_needed, last_cache
 from .common import fail, general_metadata, positive
-from .interleave import Amount, Group, Plan, add_options, measure_one, settle
+from .interleave import PYTHON, Amount, Group, Plan, add_options, measure_one, settle
 from .results import BadResults, load
 from .sweeps import SWEEPS, Asked, text
 from .tables import count
@@ -173,6 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     target = folder / "study.json"
     if target.exists() and not options.resume:
         fail(f"{target} exists already: go on with it by --resume, or choose another folder")
+    if folder.exists() and not folder.is_dir():
+        fail(f"-o must be a folder, {folder} is none")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -184,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"each: about {_minutes(time)} on slow cores",
         file=sys.stderr,
     )
-    command = [sys.executable, "-m", "perf.study", *arguments]
+    command = [PYTHON, "-m", "perf.study", *arguments]
     Plan(
         metadata=metadata,
         groups=groups,
@@ -199,4 +202,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    program(main)

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -171,8 +173,6 @@ def options_that_write(log: Path) -> list[str]:
 
 
 def plan(tmp_path: Path, names: list[str], rounds: int, **more: Any) -> Plan:
-    import sys
-
     groups = more.pop("groups", [Group(name, (counted([], f"{name}-row", 100, 4),)) for name in names])
     command = [sys.executable, *options_that_write(tmp_path / "log")]
     settled = {"metadata": common.general_metadata("study"), "values": 2, "output": str(tmp_path / "out.json"), **more}
@@ -361,7 +361,7 @@ def test_the_table_says_how_to_read_it_and_leaves_out_what_the_run_lacks(tmp_pat
     assert "no row call[native/vaes256,in_place,509] in this run" in said
     assert "threads" not in said
     told = said.count("\n| ") - 1  # less its rule
-    assert f"Of 16 lines {16 - told} are left out" in said
+    assert f"Of the 16 things asked {16 - told} are left out" in said
 
 
 @pytest.mark.parametrize("field", ["native_payload_len", "native_kernel"])
@@ -372,6 +372,22 @@ def test_rows_that_do_not_agree_have_no_table(tmp_path: Path, field: str, capsys
     with pytest.raises(SystemExit):
         bench_native.show(path)
     assert f"{path}: the rows do not say one {field}" in capsys.readouterr().err
+
+
+def test_a_verdict_within_the_noise_says_so(tmp_path: Path) -> None:
+    meta = {"suite": "bench_native", "backend": "native", "payload_len": 509, "cells": 1, "kind": "call"}
+
+    def word(spread: float, processes: int) -> str:
+        rows = [
+            benchmark("call[native/vaes512,in_place,509]", noisy(30e-9, processes, 1, spread), meta),
+            benchmark("bare[cryptography.update_into,509]", noisy(200e-9, processes, 2, spread), meta),
+        ]
+        path = write(tmp_path / f"{spread}, {processes}.json", rows)
+        return next(asked.verdicts(load(path), asked.NATIVE_LINES)).word
+
+    assert word(0.001, 9) == "must"
+    assert word(0.2, 9).endswith(", not surely")
+    assert word(0.001, 1) == "must, not surely"
 
 
 def test_the_line_of_two_threads_says_what_it_needs(tmp_path: Path) -> None:
@@ -418,6 +434,10 @@ def test_the_suite_runs_and_every_kernel_has_rows(tmp_path: Path) -> None:
     assert script("perf.bench_native", f"-o{out}", code=2).count(str(out)) == 1
     options = [f"-o{out}", "-p2", "--cells=130", "--payload-len=100"]
     assert "parts are there already" in script("perf.bench_native", *options, "--resume")
+    python = Path(sys.executable)
+    roundabout = [str(python.parent / ".." / python.parent.name / python.name), "-m", "perf.bench_native", *options]
+    done = subprocess.run([*roundabout, "--resume", "-p3"], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
     before = out.read_bytes()
     for other, words in (
         ("--payload-len=101", "native_payload_len was 100, is 101"),

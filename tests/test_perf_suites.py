@@ -25,6 +25,8 @@ from perf.common import time_row
 from perf.report import report
 from perf.results import load
 
+from . import perf_kit
+from .perf_kit import noisy, write
 from .support import ROOT, needs_core
 
 #: Of the environment only what a sanitised core can't be loaded without: nothing else of it must reach a script.
@@ -215,6 +217,24 @@ def test_every_script_says_which_number_it_wants(command: list[str]) -> None:
     assert "must be a whole number of at least 1, got 'few'" in script(*command, code=2)
 
 
+@pytest.mark.parametrize("command", [["perf.report", "FILE"], ["cellcrypt", "info"]], ids=lambda command: command[0])
+def test_a_reader_that_has_gone_ends_a_program_quietly(command: list[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "a.json", [perf_kit.cells("native", "fused", 509, [1e-7, 2e-7])])
+    ours, theirs = os.pipe()
+    os.close(ours)
+    started = [sys.executable, "-W", "error", "-m", *(file if word == "FILE" else word for word in command)]
+    done = subprocess.run(started, stdout=theirs, stderr=subprocess.PIPE, cwd=ROOT, timeout=60)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_what_is_for_measuring_is_refused_where_a_file_is_shown() -> None:
+    for script_name, option in (("bench_native", "--table"), ("bench_onion", "--table"), ("study", "--report")):
+        said = script(f"perf.{script_name}", option, "x.json", "-oy.json", code=2)
+        assert "-o is for measuring; x.json is shown as a whole" in said
+    assert "--only is for measuring" in script("perf.bench_native", "--table=x.json", "--only=calls", code=2)
+
+
 def test_an_output_that_exists_stops_before_work(tmp_path: Path) -> None:
     out = tmp_path / "a.json"
     out.write_text("precious")
@@ -225,11 +245,9 @@ def test_an_output_that_exists_stops_before_work(tmp_path: Path) -> None:
 
 
 def test_unstable_rows_go_on_while_time_suffices(tmp_path: Path) -> None:
-    from .perf_kit import cells, noisy, write
-
-    steady = cells("native", "fused", 509, noisy(1e-7, 20, 1, 0.001))
-    shaky = cells("native", "byte", 509, noisy(1e-7, 20, 2, 0.02))
-    wild = cells("native", "word", 509, noisy(1e-7, 20, 3, 0.2))
+    steady = perf_kit.cells("native", "fused", 509, noisy(1e-7, 20, 1, 0.001))
+    shaky = perf_kit.cells("native", "byte", 509, noisy(1e-7, 20, 2, 0.02))
+    wild = perf_kit.cells("native", "word", 509, noisy(1e-7, 20, 3, 0.2))
     suite = load(write(tmp_path / "a.json", [steady, wild, shaky])).suite
     needed = shaky.required_nprocesses()
     seconds = (needed - 20) * (1 + rounds.PROCESS_S)  # a process took a second: see perf_kit

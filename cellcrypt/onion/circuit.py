@@ -51,7 +51,11 @@ class Circuit:
         self._routes: list[tuple[Callable[..., bytes], tuple[Callable[..., None], ...]]] = []
         self._backward: list[Callable[..., bytes | None]] = []
         self._broken = False
-        for layer in layers:
+        try:
+            each = iter(layers)
+        except TypeError:
+            raise TypeError(f"layers must be an iterable of ClientLayers, got {type(layers).__name__}") from None
+        for layer in each:
             self.append(layer)
 
     def __len__(self) -> int:
